@@ -8,6 +8,7 @@
     k.dte_scope(), k.memcpy     data moved by the DTE, at once or `_async` with an event to await
     k.vector4[np.float32]       vectors and their masks; k.exp(v) and 28 more functions (gcu300)
     await k.syncthreads()       barriers; each point where a thread can be suspended is an `await`
+    k.relaxed("why")            accesses that need no order, told to the detector of races
     k.printf, k.assert_         output and assertions of a kernel
     k.cost(flops=..., bytes=...)  time that a virtual clock cannot see
 
@@ -64,6 +65,7 @@ from atops.kernels.sync import (
     __syncblocks,
     __syncthreads,
     barrier,
+    relaxed,
     signal_add,
     signal_read,
     signal_wait,
@@ -143,7 +145,8 @@ __all__: tuple[str, ...] = (
     "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile_source",
     "constant", "cooperative", "cost", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
     "gridDim", "host", "kernel", "load_module", "local", "local_variable", "mdspan", "pointer", "printf", "private",
-    "restrict", "shared", "shared_variable", "signal_add", "signal_read", "signal_wait", "signal_write", "sizeof",
-    "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2", "vector4",
+    "relaxed", "restrict", "shared", "shared_variable", "signal_add", "signal_read", "signal_wait", "signal_write",
+    "sizeof", "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2",
+    "vector4",
 )  # fmt: skip
 __all__ = tuple(sorted((*__all__, *dte.__all__, *functions.__all__)))

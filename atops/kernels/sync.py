@@ -2,7 +2,7 @@
 
 Functions that wait return the request to await; a request that is never awaited raises MissingAwait with its line.
 Signals are 32-bit values of the chip. The host's side of them is TOPS Runtime API, 2.11; the language text has no names
-for the kernels' side.
+for the kernels' side. `relaxed` tells the detector of races which accesses need no order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from atops.device.call_site import caller
 from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, grid_sync
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, Request, current_thread, missing_await
 from atops.device.memory.value_wait import Condition
+from atops.device.races.detector import ThreadRaces
 from atops.kernels.memory.sharing import shared_object
 
 __all__ = (
-    "BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "signal_add", "signal_read",
-    "signal_wait", "signal_write", "syncblocks", "syncthreads",
+    "BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "relaxed", "signal_add",
+    "signal_read", "signal_wait", "signal_write", "syncblocks", "syncthreads",
 )  # fmt: skip
 
 BarrierScope = Scope
@@ -175,6 +176,32 @@ def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Conditio
     thread = current_thread()
     signals = thread.grid.chip.signals
     return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).made_by(thread)
+
+
+class relaxed:
+    """Say that accesses of the running thread may meet others in any order: `with k.relaxed("a count that may lag"):`.
+
+    Two accesses that are both inside such blocks are no race (docs/races.md); one inside and one outside are. `reason`
+    is for readers. Nothing else changes, and without the detectors nothing at all: what the threads then read is open.
+    The text has nothing like it. Raises IllegalState on the host, InvalidType for a reason that is no text.
+    """
+
+    __slots__ = ("_race", "reason")
+
+    def __init__(self, reason: str = "") -> None:
+        if not isinstance(reason, str):
+            raise InvalidType(f"relaxed expects a reason as text, got {reason!r}; write `with k.relaxed('why'):`")
+        self.reason = reason
+        self._race: ThreadRaces | None = None
+
+    def __enter__(self) -> None:
+        self._race = race = current_thread().race
+        if race is not None:
+            race.relaxed += 1
+
+    def __exit__(self, *failure: object) -> None:
+        if self._race is not None:
+            self._race.relaxed -= 1
 
 
 def _time(thread: KernelThread) -> int | None:

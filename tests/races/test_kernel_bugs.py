@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atops import kernels as k
+from atops.base.errors import LaunchFailure
 from tests.kernel_bench import Bench, benches
 from tests.races.kernel_bugs import BUGS, UNWRITTEN, Bug
 
@@ -58,3 +60,55 @@ def test_a_bug_is_named(make: Callable[..., Bench], name: str, mode: str) -> Non
         assert race.kind == "one DTE context, no order" or race.ranges
     assert {site.line for race in found for site in (race.first.site, race.second.site)} == bug.lines()
     assert any(bug.advice in race.advice for race in found), found
+
+
+def test_relaxed_accesses_may_meet_each_other_only(make: Callable[..., Bench]) -> None:
+    """Two inside such blocks are no race and are counted; one inside and one outside are a race."""
+
+    @k.kernel
+    async def count(out: Any, right: int) -> None:
+        if right or k.threadIdx.x:
+            with k.relaxed("a count that may lag"):
+                out[0] += 1
+        else:
+            out[0] += 1
+
+    for right, kinds in ((1, []), (0, ["race in global memory"])):
+        bench = make(detect=True)
+        grid = bench.launch(count, (1, 12), bench.upload(np.zeros(1, np.int32)), right)
+        assert sorted({race.kind for race in grid.detector.races}) == kinds
+        assert grid.detector.take_counts()[1] > 0
+
+
+def test_relaxed_takes_a_reason_and_no_memory(make: Callable[..., Bench]) -> None:
+    """Without the detectors it changes nothing, and what is no text is refused."""
+
+    @k.kernel
+    async def wrong(out: Any) -> None:
+        with k.relaxed("why"):
+            out[0] = 1
+        with k.relaxed(out):  # type: ignore[arg-type]  # this is what is refused
+            out[0] = 2
+
+    bench = make()
+    out = bench.upload(np.zeros(1, np.int32))
+    with pytest.raises(LaunchFailure, match="relaxed expects a reason"):
+        bench.launch(wrong, (1, 1), out)
+    assert out.host[0] == 1
+
+
+def test_stores_of_one_value_are_told_apart(make: Callable[..., Bench]) -> None:
+    """All threads may raise one flag; of two values one is lost."""
+
+    @k.kernel
+    async def flag(out: Any, right: int) -> None:
+        s = k.shared(4, np.int32)
+        s[0] = 7 if right else k.threadIdx.x
+        out[1] = 1
+        await k.syncthreads()
+
+    for right, kinds in ((1, []), (0, ["race in shared memory"])):
+        bench = make(detect=True)
+        grid = bench.launch(flag, (1, 12), bench.upload(np.zeros(4, np.int32)), right)
+        assert [race.kind for race in grid.detector.races] == kinds
+        assert grid.detector.take_counts()[2] > 0

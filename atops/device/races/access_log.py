@@ -23,12 +23,12 @@ class Entry:
     `begin_turn` and `end_turn` count the accesses of its thread; `end` is None while it is in flight. `actor` and
     `what` are for words, `code` and `instruction` say where the program asked for it. A transfer's `context` may be
     connected to others, whose transfers come before or after it: `chain`. `relaxed`: the program says that it may meet
-    others.
+    others. `value` is the number that a store puts everywhere, with its type; None where it is not known.
     """
 
     __slots__ = (
-        "actor", "begin", "begin_turn", "chain", "code", "context", "end", "end_turn", "instruction", "relaxed", "what",
-        "write",
+        "actor", "begin", "begin_turn", "chain", "code", "context", "end", "end_turn", "instruction", "relaxed",
+        "value", "what", "write",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +44,7 @@ class Entry:
         self.code = code
         self.instruction = instruction
         self.relaxed = False
+        self.value: object = None
         self.context: object = None
         self.chain: frozenset[object] = frozenset()
 

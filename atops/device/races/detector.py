@@ -12,6 +12,8 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key
 from atops.device.races.access_log import AccessLog, Entry, Found
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ("Accessed", "BlockRaces", "Flight", "LaunchDetector", "ThreadRaces")
 
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
+NUMBERS: Final = (int, float, complex, np.generic)
 VERBS: Final = {"load": "loads", "store": "stores"}
 
 
@@ -56,6 +59,7 @@ class LaunchDetector:
         self.lock = threading.RLock()
         self.escapes: dict[str, None] = {}  # what was not seen, in words
         self.accesses = 0
+        self.relaxed = self.same_value = 0  # pairs that nothing orders, and that are no races: counted
         self.races: list[Race] = []
         self._touched: list[Touched] = []
         self._told: set[object] = set()
@@ -106,6 +110,13 @@ class LaunchDetector:
             found, self.races = self.races, []
         return sorted(found, key=lambda race: race.kind == UNWRITTEN)
 
+    def take_counts(self) -> tuple[int, int, int]:
+        """Return how many accesses were seen since the last time, and pairs: relaxed ones, stores of one value."""
+        with self.lock:
+            counted = self.accesses, self.relaxed, self.same_value
+            self.accesses = self.relaxed = self.same_value = 0
+        return counted
+
     def used(self, context: object, clock: ThreadClock, thread: KernelThread, code: CodeType, instruction: int) -> None:
         """Note that a thread uses a DTE context that others of its block may use: one after the other, in an order."""
         with self.lock:
@@ -148,6 +159,18 @@ class LaunchDetector:
             self._told.add(race.key)
             self.races.append(race)
 
+    def pairs(self, found: list[Found]) -> dict[tuple[Entry, Entry], list[tuple[int, int]]]:
+        """Return the bytes of each pair of accesses that race; count what is relaxed, or stores one value twice."""
+        whole: dict[tuple[Entry, Entry], list[tuple[int, int]]] = {}
+        for first, second, start, stop in found:
+            if first.relaxed and second.relaxed:
+                self.relaxed += 1
+            elif first.value is not None and bool(first.value == second.value) and _at_once(first):
+                self.same_value += 1
+            else:
+                whole.setdefault((first, second), []).append((start, stop))
+        return whole
+
     def tell_unwritten(
         self, unwritten: Unwritten, ranges: list[tuple[int, int]], entry: Entry, memory: str
     ) -> None:  # fmt: skip
@@ -163,7 +186,7 @@ class LaunchDetector:
             unwritten.bytes.remove(start, stop)  # told of once
 
     def _report(self, found: list[Found]) -> None:
-        for (first, second), ranges in _pairs(found).items():
+        for (first, second), ranges in self.pairs(found).items():
             start = ranges[0][0]
             base = max(address for address in self._memories if address <= start)
             allocation = self._memories[base]
@@ -223,7 +246,7 @@ class BlockRaces:
 
     def _report(self, found: list[Found]) -> None:
         name = f"shared memory of block {self.block.index}"
-        for (first, second), ranges in _pairs(found).items():
+        for (first, second), ranges in self.launch.pairs(found).items():
             kind = "transfer in flight" if _flown_over(first, second) else "race in shared memory"
             self.launch.tell(kind, first, second, name, self.block.grid.chip.ordinal, ranges, _advice(first, second))
 
@@ -260,7 +283,10 @@ class ThreadRaces:
         """Note that the thread takes these bytes of its L1."""
         self.unwritten.take(start, stop, *calling_place(1))
 
-    def access(self, kind: str, array: Array, allocation: Allocation | None, space: str, key: Key, basic: bool) -> None:
+    def access(
+        self, kind: str, array: Array, allocation: Allocation | None, space: str, key: Key, basic: bool,
+        value: object = None,
+    ) -> None:  # fmt: skip
         """Enter a load or a store by the running thread: of all of `array`, or of the part at `key`."""
         if kind == "escape":
             self._escape(array, allocation, space)
@@ -275,6 +301,8 @@ class ThreadRaces:
                 self._access_local(array, key, write)
             return
         entry = self._entry(self.thread, VERBS[kind], write, *calling_place(1))
+        if isinstance(value, NUMBERS):
+            entry.value = value, array.dtype.char
         origin = self._origin(array, allocation)
         rows = rectangles(array, origin) if key is ... else selected(array, key, origin)
         self._enter(Accessed(array, allocation, space), rows, entry)
@@ -420,15 +448,6 @@ def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[
     return _merged(found)
 
 
-def _pairs(found: list[Found]) -> dict[tuple[Entry, Entry], list[tuple[int, int]]]:
-    """Return the bytes of each pair of accesses."""
-    whole: dict[tuple[Entry, Entry], list[tuple[int, int]]] = {}
-    for first, second, start, stop in found:
-        if not (first.relaxed and second.relaxed):
-            whole.setdefault((first, second), []).append((start, stop))
-    return whole
-
-
 def _merged(ranges: Any) -> list[tuple[int, int]]:
     """Return ranges of bytes in order, those that meet as one."""
     whole: list[tuple[int, int]] = []
@@ -440,9 +459,14 @@ def _merged(ranges: Any) -> list[tuple[int, int]]:
     return whole
 
 
+def _at_once(entry: Entry) -> bool:
+    """Tell whether an access is one moment, and no transfer in flight."""
+    return entry.end is not None and entry.end_turn == entry.begin_turn
+
+
 def _flown_over(first: Entry, second: Entry) -> bool:
     """Tell whether the first access is a transfer that is known to have been issued when the second one comes."""
-    if first.end is not None and first.end_turn == first.begin_turn:
+    if _at_once(first):
         return False
     return first.begin.thread == second.begin.thread or before(first.begin, second.begin)
 

@@ -175,13 +175,14 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     # Access.
 
-    def touch(self, kind: str, key: Key = ..., timed: bool = True) -> Array:
+    def touch(self, kind: str, key: Key = ..., timed: bool = True, value: object = None) -> Array:
         """Make sure that the running thread may access this span, report it, and return the array.
 
-        `kind` is "load", "store" or "escape"; `key` says which part. Under a virtual clock it takes time unless `timed`
-        is False or the array escapes. Raises IllegalAddress naming the thread where
-        the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
-        read (constant memory); IllegalState on the host.
+        `kind` is "load", "store" or "escape"; `key` says which part, `value` what is stored if that is known. Under a
+        virtual clock it takes time unless `timed` is False or the array escapes.
+
+        Raises IllegalAddress naming the thread where the allocation is dead, the chip has no direct access to global
+        memory, or a store goes where kernels only read (constant memory); IllegalState on the host.
         """
         cell = get_slot()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
@@ -203,7 +204,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
         if (race := thread.race) is not None:
-            race.access(kind, self.array, allocation, self.space.value, key, is_basic(key))
+            race.access(kind, self.array, allocation, self.space.value, key, is_basic(key), value)
         return self.array
 
     def _take_time(self, cost: ThreadCost, key: Key) -> None:
@@ -233,7 +234,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
             value = value.touch("load")
         if is_basic(key):
             check_bounds(self, key)
-            self.touch("store", key)[key] = value
+            self.touch("store", key, True, value)[key] = value
         else:
             self._indexed("store", key, value)
         self.stored(key)

@@ -211,6 +211,11 @@ class CommandDetector:
         assert kernels is not None, "a board that has a detector gives each launch one"
         inside = kernels.take()
         self.findings.add(inside, item)
+        with self._lock:
+            counted = kernels.take_counts()
+            self.findings.accesses += counted[0]
+            self.findings.relaxed += counted[1]
+            self.findings.same_value += counted[2]
         for escape in kernels.escapes:
             self.findings.escaped(escape)
         if inside and self.strict and failure is None:

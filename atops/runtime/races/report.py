@@ -110,7 +110,8 @@ class Findings:
         self._races: dict[object, Race] = {}
         self._escapes: dict[str, None] = {}
         self._repeated = 0
-        self.commands = self.launches = self.bytes = 0
+        self.commands = self.launches = self.bytes = self.accesses = 0
+        self.relaxed = self.same_value = 0  # pairs in kernels that nothing orders, and that are no races
 
     def add(self, races: Iterable[Race], item: Completion | None = None) -> None:
         """Keep what is new, and say so: to the log, and to the trace. With no lock of the board held."""
@@ -140,6 +141,12 @@ class Findings:
         with self._lock:
             races, escapes, repeated = tuple(self._races.values()), tuple(self._escapes), self._repeated
         observed = {"commands": self.commands, "launches": self.launches, "bytes": self.bytes}
+        aside = {
+            "accesses in kernels": self.accesses,
+            "pairs that k.relaxed allows": self.relaxed,
+            "pairs of stores of one value": self.same_value,
+        }
+        observed |= {what: count for what, count in aside.items() if count}
         return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated)
 
 
