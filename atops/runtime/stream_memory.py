@@ -295,7 +295,7 @@ def _copy_size(room: int, size: int, nbytes: int | None, types: tuple[DType | No
 
 def _host_source(
     queue: OwningQueue, source: memoryview | bytes, offset: int, size: int
-) -> tuple[memoryview | bytes, int | None]:
+) -> tuple[memoryview | bytes, tuple[int, ...] | None]:
     """Take a short source now; note the checksum of a long one in strict mode."""
     if isinstance(source, bytes):
         return source, None

@@ -37,9 +37,11 @@ __all__ = (
     "DIRECT",
     "DIRECTIONS",
     "HALVES",
+    "PAGE",
     "Copy",
     "ScatteredCopy",
     "carry_out",
+    "changed_ranges",
     "checksum",
     "run_here_or_beside",
     "run_on_engine",
@@ -50,6 +52,7 @@ HALVES = Lane("copy half")
 SCATTERED = "scatter memory"  # its name in traces
 SPLIT = 8 << 20  # from here on two threads share a copy
 DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
+PAGE = 4096  # of a host source, each with a checksum
 KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
 COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
 DIRECTIONS: dict[int, Direction] = {
@@ -67,7 +70,7 @@ class Copy(NamedTuple):
     src_offset: int
     size: int
     kind: int
-    checksum: int | None = None
+    checksum: tuple[int, ...] | None = None  # in strict mode, of each page of a host source at the call
     link: Link | None = None  # between two devices; None where none joins them
 
     def part(self, start: int, size: int) -> Copy:
@@ -368,8 +371,12 @@ def carry_out(command: Copy) -> None:
 
 def _check_source(command: Copy) -> None:
     """Raise ExecutionError when the host source of a copy is not what it was at the call (strict mode)."""
-    if checksum(command.src) != command.checksum:  # type: ignore[arg-type]  # only host bytes have a checksum
-        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
+    assert command.checksum is not None, "asked for"
+    if changed := changed_ranges(command.src, command.checksum):  # type: ignore[arg-type]  # only host bytes have one
+        pages = ", ".join(f"{start} to {stop}" for start, stop in changed[:4])
+        raise ExecutionError(
+            f"the source of a copy changed after the call, in bytes {pages}; leave it alone until the copy is done"
+        )
 
 
 def _move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
@@ -381,9 +388,22 @@ def _move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_o
         np.copyto(target, np.frombuffer(src, np.uint8, size, src_offset))
 
 
-def checksum(source: memoryview | bytes) -> int:
-    """Return a checksum of a host source, so that strict mode notices a change before the copy ran."""
-    return zlib.crc32(source)
+def checksum(source: memoryview | bytes) -> tuple[int, ...]:
+    """Return a checksum of each page of a host source, by which a change is noticed before the copy is over."""
+    return tuple(zlib.crc32(source[start : start + PAGE]) for start in range(0, len(source), PAGE))
+
+
+def changed_ranges(source: memoryview | bytes, sums: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the pages of a source that are not what they were, as (first byte, end), adjacent ones as one."""
+    changed: list[tuple[int, int]] = []
+    for page, (now, before) in enumerate(zip(checksum(source), sums, strict=True)):
+        if now != before:
+            start, stop = page * PAGE, min((page + 1) * PAGE, len(source))
+            if changed and changed[-1][1] == start:
+                changed[-1] = changed[-1][0], stop
+            else:
+                changed.append((start, stop))
+    return changed
 
 
 def _carry_out_scattered(command: ScatteredCopy) -> None:

@@ -2,6 +2,7 @@
 
 - `command_clock`: what a command comes after.
 - `byte_history`: which commands used which bytes of one memory.
+- `host_memory`: what can be seen of the host's own arrays.
 - `wording`: what a race between two commands is called, and what would order them.
 - `report`: what was found, observed and not seen; kept once for each pair of lines.
 - `command_detector`: what brings these together, asked as commands begin and as the host is told that they are over.

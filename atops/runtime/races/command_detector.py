@@ -7,6 +7,7 @@ after all that any of them was told is over.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
@@ -27,12 +28,13 @@ from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_of
-from atops.runtime.core.completion import DONE, FAILED, Completion
+from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     NOTHING,
     Clock,
     Epoch,
+    before,
     changed,
     everything_in,
     group_in,
@@ -42,6 +44,7 @@ from atops.runtime.races.command_clock import (
     order_of_stream,
     with_entry,
 )
+from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.wording import access_of, advice_for, kind_of, merged
 
@@ -53,11 +56,12 @@ if TYPE_CHECKING:
 __all__ = ("CommandDetector", "StreamClock", "StreamEnd", "detecting")
 
 # By memory, the earlier command, whether it wrote, the later one, and whether it does: the bytes.
-_Found: TypeAlias = dict[tuple[int, Epoch, bool, Epoch, bool], tuple[Allocation, list[tuple[int, int]]]]
+_Found: TypeAlias = dict[tuple[int, Epoch, bool, Epoch, bool], tuple[Allocation | str, list[tuple[int, int]]]]
 
 StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 
 ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
+NOWHERE: Final = (sys._getframe().f_code, 0)  # a place that nothing asks for
 WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
 WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
 
@@ -135,6 +139,8 @@ class CommandDetector:
         self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
         self._devices: dict[int, _DeviceOrder] = {}
+        self._memory = HostMemory()
+        self._late: list[Race] = []  # found with the lock held; told without
 
     def close(self) -> None:
         """Forget what commands have touched. What was found stays."""
@@ -152,6 +158,16 @@ class CommandDetector:
         if item.deps is not None:
             command = item.command
             epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
+        if item.command.__class__ is Copy and item.command[4]:
+            self._host_end(epoch, item.command)
+
+    def _host_end(self, epoch: Epoch, command: Copy) -> None:
+        """Note what a copy's source in host memory is, and poison a target there in strict mode."""
+        with self._lock:
+            if isinstance(command.src, memoryview):
+                self._memory.given(epoch, command.src, command.size, command.checksum)
+            elif self.strict and isinstance(command.dst, memoryview):
+                self._memory.poison(command.dst[command.dst_offset :], command.size)
 
     def watching(self, runs: Mapping[type, Run]) -> Mapping[type, Run]:
         """Return how commands run that are looked at first. A duty is done, whatever is found of it."""
@@ -189,11 +205,14 @@ class CommandDetector:
             findings = self.findings
             findings.commands += 1
             for touch in row.touches(command):
+                findings.bytes += touch[2] - touch[1]
                 if isinstance(touch[0], Allocation):
-                    findings.bytes += touch[2] - touch[1]
                     self._note(epoch, touch, found)
-        if found:
-            self._tell(item, found)
+                elif isinstance(touch[0], memoryview):
+                    self._note_host(epoch, touch, found)
+            changed = self._memory.begins(epoch) if kind is Copy else None
+        if found or changed is not None:
+            self._tell(item, found, changed)
 
     def begin_run(self, run: list[Completion]) -> tuple[list[Completion], AtopsError | None]:
         """Note that short copies begin that are carried out in a row. Returns those up to a race, in strict mode."""
@@ -206,6 +225,12 @@ class CommandDetector:
 
     def launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
         """Compare what a kernel has touched, at its end. Returns what the launch fails with, perhaps a DataRace."""
+        try:
+            return self._launched(item, grid, failure)
+        except Exception as error:  # the launch must end
+            return failure or as_failure(error, item, "looking for races of ")
+
+    def _launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
         epoch, kernels = item.epoch, grid.detector
         self._running.pop(item.seq, None)
         assert kernels is not None, "a board that has a detector gives each launch one"
@@ -248,6 +273,19 @@ class CommandDetector:
         for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
             found.setdefault((memory.serial, earlier, wrote, epoch, write), (memory, []))[1].append((low, high))
 
+    def _note_host(self, epoch: Epoch, touch: Touch, found: _Found) -> None:
+        """Note an access to host memory."""
+        view, start, stop, write = touch
+        assert isinstance(view, memoryview), "asked"
+        if write:
+            self._memory.written(view)
+        if (place := self._memory.place(view)) is None:
+            return
+        at = place.start
+        for earlier, wrote, low, high in place.history.note(at + start, at + stop, write, epoch):
+            key = id(place.history), earlier, wrote, epoch, write
+            found.setdefault(key, (place.name, []))[1].append((low, high))
+
     def _history(self, memory: Allocation) -> ByteHistory:
         serial = memory.serial
         found = self._histories.get(serial)
@@ -256,15 +294,16 @@ class CommandDetector:
             found = histories[serial] = ByteHistory(), ref(memory, lambda _: histories.pop(serial, None))
         return found[0]
 
-    def _tell(self, item: Completion, found: _Found) -> None:
+    def _tell(self, item: Completion, found: _Found, changed: Race | None = None) -> None:
         """Report clashes. Raises DataRace in strict mode."""
-        races = []
+        races = [] if changed is None else [changed]
         for (_, earlier, wrote, later, write), (memory, ranges) in found.items():
-            device = -1 if memory.device is None else memory.device
+            device = -1 if isinstance(memory, str) or memory.device is None else memory.device
+            name = memory if isinstance(memory, str) else repr(memory)
             kind = kind_of(earlier, later)
             first, second = access_of(earlier, wrote, device), access_of(later, write, device)
             advice = advice_for(kind, earlier, later)
-            races.append(Race(kind, first, second, repr(memory), device, merged(ranges), advice))
+            races.append(Race(kind, first, second, name, device, merged(ranges), advice))
         self.findings.add(races, item)
         if self.strict:
             raise _race_error(races)
@@ -344,14 +383,25 @@ class CommandDetector:
 
     def saw(self, item: Completion) -> None:
         """Note that the host was told that a command is over: what it enqueues from now on comes after it."""
+        with self._lock:
+            self._saw(item)
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        """Tell what was found as the host was told something. With no lock held."""
+        while self._late:
+            with self._lock:
+                late, self._late = self._late, []
+            self.findings.add(late)
+
+    def _saw(self, item: Completion) -> None:
         stood = item.instead or item
         if (epoch := stood.epoch) is None or (stood.stage < DONE and stood is item):
             return
-        with self._lock:
-            if epoch.words == "" and item.stage == FAILED:
-                self._saw_failed(item)
-            else:
-                self._host_knows(epoch)
+        if epoch.words == "" and item.stage == FAILED:
+            self._saw_failed(item)
+        else:
+            self._host_knows(epoch)
 
     def _saw_failed(self, item: Completion) -> None:
         """Note that the host was told of a command that never began: one skipped comes after what was before it."""
@@ -368,8 +418,15 @@ class CommandDetector:
         self._learn(with_entry(joined(host, epoch.own), epoch.order, epoch.seq))
 
     def _learn(self, host: Clock) -> None:
-        if host is not self.host:
-            self.host = changed(host, self.host)
+        if host is self.host:
+            return
+        self.host = host = changed(host, self.host)
+        if not self._memory.watched:
+            return
+        here = Epoch(0, 0, 0, False, host, NOWHERE, "")
+        for epoch in self._memory.watched:
+            if before(epoch, here) and (race := self._memory.over(epoch)) is not None:
+                self._late.append(race)
 
     def saw_room(self, queue: StreamQueue) -> None:
         """Note that the host was told that there is room in a stream: a command of it is over."""
@@ -412,8 +469,10 @@ class CommandDetector:
 
     def saw_all(self, items: Iterable[Completion]) -> None:
         """Note that the host was told that these are over."""
-        for item in items:
-            self.saw(item)
+        with self._lock:
+            for item in items:
+                self._saw(item)
+        self._tell_late()
 
     def end_of(self, queue: StreamQueue) -> StreamEnd:
         """Return what stands for all that a stream was given by now: for `over`, after the wait for it."""
@@ -429,14 +488,16 @@ class CommandDetector:
                 device.join_blocking(seq)
                 self._learn(with_entry(joined(self.host, device.blocking), group_in(ordinal), seq))
             if last is not None:
-                self.saw(last)
+                self._saw(last)
             elif (clock := queue.clock) is not None and clock.last is not None:
                 self._host_knows(clock.last)
+        self._tell_late()
 
     def device_over(self, ordinal: int, seq: int) -> None:
         """Note that the host was told that all of a device's commands up to a number are over."""
         with self._lock:
             self._learn(with_entry(joined(self.host, self._device(ordinal).join_every()), everything_in(ordinal), seq))
+        self._tell_late()
 
 
 def _epochs_of(items: Iterable[Completion], epoch: Epoch) -> list[Epoch]:

@@ -6,7 +6,9 @@ A program takes the device and whether to be right. What differs between the two
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from itertools import pairwise
@@ -555,6 +557,42 @@ async def a_value_that_a_kernel_writes(device: atops.Device, right: bool) -> Non
     await device.wait()
 
 
+# ---- the host's own arrays
+
+
+@program
+async def a_source_that_is_written_in_flight(device: atops.Device, right: bool) -> None:
+    one, _ = pair(device)
+    host = np.ones(BIG, np.float32)
+    item = one.copy(device.empty(BIG), host)
+    if right:
+        await item
+    host[5000:5003] = 2.0
+    await one
+
+
+@program
+async def a_source_that_another_stream_fetches_to(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    host, x = np.ones(BIG, np.float32), device.zeros(BIG)
+    await device.wait()
+    one.copy(device.empty(BIG), host)
+    if right:
+        two.wait(one)
+    two.copy(host, x)
+    await device.wait()
+
+
+@program
+async def two_fetches_to_one_array(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    host, x = np.ones(N, np.float32), device.zeros(N)
+    await device.wait()
+    one.copy(host[:20], x[:20])
+    two.copy(host[20:40] if right else host[19:39], x[:20])
+    await device.wait()
+
+
 # ---- devices
 
 
@@ -710,3 +748,114 @@ def test_a_thread_of_the_program_is_the_host_too() -> None:
     thread.join()
     assert driver.report().verdict == "clean"
     driver.close()
+
+
+def test_a_changed_source_says_which_bytes() -> None:
+    """Pages of it, and the line of the copy: which line changed them is not known."""
+    report = found_inline("a_source_that_is_written_in_flight", False, None)
+    (race,) = report.races
+    assert race.kind == "host memory changed in flight" and race.ranges == ((16384, 20480),)
+    assert race.second.site is not None and race.first.site is None and race.device == -1
+
+
+def test_a_source_is_not_kept() -> None:
+    """What was uploaded is let go of as soon as its copy is over, though the host never waited for it."""
+
+    async def main() -> None:
+        stream = atops.Device(0).create_stream()
+        host = np.ones(BIG, np.float32)
+        gone = weakref.ref(host)
+        stream.copy(atops.Device(0).empty(BIG), host)
+        del host
+        while gone() is not None:  # noqa: ASYNC110  # nothing tells
+            await asyncio.sleep(0)
+
+    atops.run(main, atops.EmulatorOptions(detect=True))
+
+
+def test_a_target_is_poisoned_until_it_is_over() -> None:
+    """In strict mode what is read too early is 0xA5; the source of an earlier copy is left alone."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        stream = device.create_stream()
+        host, x = np.ones(N, np.float32), device.zeros(N)
+        await device.wait()
+        item = stream.copy(host, x)
+        assert (host.view(np.uint8) == 0xA5).all()
+        await item
+        assert not host.any()
+        big, y = np.ones(BIG, np.float32), device.empty(BIG)
+        stream.copy(y, big)
+        stream.copy(big, y)
+        await stream
+        assert (big == 1).all()
+
+    atops.run(main, atops.EmulatorOptions(strict=True))
+    with pytest.raises(AssertionError):
+        atops.run(main, atops.EmulatorOptions(detect=True))  # in strict mode alone
+
+
+def test_in_strict_mode_the_later_command_fails() -> None:
+    """With DataRace, which has the races; its stream skips what follows, frees run, and the driver goes on."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        one, two = pair(device)
+        x = device.empty(N)
+        first, second = one.fill(x, 1.0), two.fill(x, 2.0)
+        behind = [one.fill(device.empty(4), 1.0), two.fill(device.empty(4), 1.0)]
+        failed = []
+        for item in (first, second, *behind):
+            try:
+                await item
+            except atops.errors.ExecutionError as error:
+                failed.append(error)
+        race, prior = failed
+        assert isinstance(race, atops.DataRace) and len(race.races) == 1
+        assert isinstance(prior, atops.errors.PriorLaunchFailure) and prior.__cause__ is not None
+        for stream in (one, two):
+            stream.clear_error()
+        await device.wait()
+        y = one.zeros(4)
+        two.free(y)  # a race, too: it is freed all the same
+        with pytest.raises(atops.DataRace):
+            await over(one, two)
+        assert not y.is_live
+
+    for seed in (None, 1, 2):
+        atops.run(main, atops.EmulatorOptions(strict=True, seed=seed))
+
+
+def test_a_report_shows_itself() -> None:
+    """As text, as a table and as JSON; where the detectors are off it says so."""
+    report = found_inline("two_copies_to_one_buffer", False, None)
+    text, page = str(report), report._repr_html_()
+    lines = PROGRAMS["two_copies_to_one_buffer"].__code__.co_firstlineno
+    for line in (lines + 4, lines + 7):
+        assert f"test_seeded_bugs.py:{line}" in text and f"test_seeded_bugs.py:{line}" in page
+    assert "one.record(); two.wait(event)" in text
+    (race,) = json.loads(report.to_json())["races"]
+    assert race["ranges"] == [[0, 4 * N]] and race["first"]["place"]["line"] == lines + 4
+    with atops.Device(0, driver := atops.Driver()):
+        assert atops.report().verdict == "inconclusive" and "detect=True" in str(atops.report())
+    driver.close()
+
+
+def test_a_race_is_logged_once_for_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """At once, by the logger atops.races, with the stream and the command as fields."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        one, two = pair(device)
+        for _ in range(5):
+            x = device.empty(N)
+            one.fill(x, 1.0)
+            two.fill(x, 2.0)
+        await device.wait()
+        return device.driver.report()
+
+    report = atops.run(main, atops.EmulatorOptions(detect=True))
+    (record,) = [each for each in caplog.records if each.name == "atops.races"]
+    assert len(report.races) == 1 and report.repeated == 4
+    assert record.__dict__["stream"] == "two" and record.__dict__["command"] is not None
