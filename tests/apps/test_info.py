@@ -60,7 +60,7 @@ def test_the_default_board(capsys: Capture) -> None:
     assert figure(text, "float16") == ["160 TFLOPS", "chosen"]
     assert figure(text, "indexing of global memory") == ["yes"]
     assert figure(text, "bandwidth of an ESL port") == ["25 GB/s", "chosen"]
-    assert "driver options\nworkers=1 dte=wait strict=False trace=65536" in text
+    assert "driver options\nworkers=1 dte=wait strict=False detect=False trace=65536" in text
     assert f"numpy {np.__version__}\n" in text
     assert "chosen: not public" in text
     assert "1 device\ndevice         L3 at\n     0  0x1000000000\n" in text
