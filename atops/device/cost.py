@@ -41,9 +41,6 @@ class KernelClock(Protocol):
     def hold(self, duration: int, step: Callable[[], None], priority: int) -> Cancellable:
         """Run a step after so many nanoseconds, in which a kernel goes on."""
 
-    def post(self, step: Callable[[], None], priority: int) -> None:
-        """Run a step soon."""
-
     def link_bandwidth(self, device: int) -> int:
         """Return the bytes per second between this chip and another one."""
 

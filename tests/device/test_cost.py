@@ -40,9 +40,6 @@ class Clock:
         heapq.heappush(self.held, (self.time + duration, next(self.count), held))
         return held
 
-    def post(self, step: Callable[[], None], priority: int) -> None:
-        step()
-
     def link_bandwidth(self, device: int) -> int:
         return 10**9
 

@@ -206,10 +206,9 @@ class Block:
 
     def let_go(self) -> None:
         """End a block that is held, because its launch has failed."""
-        grid, held = self.grid, self.held
-        assert grid.cost is not None and held is not None
-        held.cancel()
-        grid.cost.clock.post(partial(grid.block_done, self), self.priority)
+        assert self.held is not None
+        self.held.cancel()
+        self.grid.block_done(self)
 
     def __repr__(self) -> str:
         return f"<Block {self.index} of kernel {self.grid.name}: {self.size - self.left} of {self.size} threads>"

@@ -333,11 +333,14 @@ class Grid:
             if self.error is not None or self.remaining == 0:
                 return
             self.error = error
-            woken = [block for block in self.blocks.values() if block.cancel()]
+            held = [block for block in self.blocks.values() if block.held is not None]
+            woken = [block for block in self.blocks.values() if block.held is None and block.cancel()]
         for block in woken:
             block.reschedule()
         if self.placement is not None:
             self.placement.withdraw(self)
+        for block in held:
+            block.let_go()
         for other in self.barrier.grids:
             other.stop(error)
 

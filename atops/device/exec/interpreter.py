@@ -301,20 +301,15 @@ class StepBlock(Block):
         return self.idle and self.cancel()
 
     def cancel(self) -> bool:
-        """Wake the block, if it is idle or held."""
-        if self.held is not None:
-            return True
+        """Wake the block, if it is idle."""
         if not self.idle:
             return False
         self.grid.barrier.note_busy(self)
         return True
 
     def reschedule(self) -> None:
-        """Hand the block out to be stepped, or to end."""
-        if self.held is None:
-            self.resume(self)
-        else:
-            self.let_go()
+        """Hand the block out to be stepped."""
+        self.resume(self)
 
     def running(self) -> list[KernelThread]:
         """Return the thread that has the turn, if any."""

@@ -83,9 +83,7 @@ class ScheduledBlock(StepBlock):
 
     def reschedule(self) -> None:
         """Have a block end that is to. Threads that can go on are on the agenda already."""
-        if self.held is not None:
-            self.let_go()
-        elif self.grid.error is not None:
+        if self.grid.error is not None:
             look = self._look if self.context is None else partial(self.context.run, self._look)
             self._agenda.add((END, self.grid.label, self.linear), look)
 

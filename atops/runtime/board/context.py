@@ -259,11 +259,8 @@ class DeviceClock:
 
     def hold(self, duration: int, step: Callable[[], None], priority: int) -> LaterStep:
         """Run a step at its priority once so many nanoseconds have passed, in which a kernel goes on."""
-        return self._context.board.executor.spend(duration, partial(self.post, step, priority))
-
-    def post(self, step: Callable[[], None], priority: int) -> None:
-        """Run a step soon, after what is more urgent."""
-        self._context.board.executor.offer(step, priority)
+        executor = self._context.board.executor
+        return executor.spend(duration, partial(executor.offer, step, priority))
 
     def link_bandwidth(self, device: int) -> int:
         """Return the bytes per second of the fastest link to another device; without one, of the way by the host."""

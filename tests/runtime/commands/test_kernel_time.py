@@ -453,8 +453,9 @@ def test_what_fails_ends_at_once() -> None:
     virtual(main)
 
 
-def test_an_abort_ends_a_kernel_at_once() -> None:
-    """In the middle of its time, and its clusters are free then."""
+@pytest.mark.parametrize("grace", [0, 5.0])
+def test_an_abort_ends_a_kernel_at_once(grace: float, caplog: pytest.LogCaptureFixture) -> None:
+    """In the middle of its time, and its clusters are free then; it is not one that never ends."""
 
     async def main() -> None:
         device = atops.Device(0)
@@ -463,14 +464,14 @@ def test_an_abort_ends_a_kernel_at_once() -> None:
         await asyncio.sleep(50e-6)
         after = other.launch(busy, (2, 12), 1)
         stream.abort()
-        with pytest.raises(StreamAborted):
+        with pytest.raises(StreamAborted, match="was aborted"):
             await item
-        assert now() == 50 * US
+        assert now() == 50 * US and not caplog.records
         await after
         assert span(after)[0] == 50 * US and close(taken(after), 4 * US)
         assert now() < 60 * US
 
-    virtual(main)
+    virtual(main, abort_grace=grace)
 
 
 def test_a_timeout_comes_in_the_middle_of_a_kernel() -> None:
@@ -639,5 +640,50 @@ def test_a_launch_is_traced_with_its_time() -> None:
         await stream
         records = [each for each in stream.driver.tracer.records() if each.kind == Kind.LAUNCH]
         assert [(each.started_ns, each.finished_ns) for each in records] == [span(item)] == [(0, 13 * US)]
+
+    virtual(main)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_a_reset_in_the_middle_of_a_kernel(seed: int | None) -> None:
+    """Its launch ends with the reset, now, and the device can be used anew."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        item = device.create_stream().launch(busy, (3, 12), 100)
+        await asyncio.sleep(50e-6)
+        await device.reset()
+        assert item.done() and now() == 50 * US
+        again = device.create_stream().launch(busy, (1, 12), 1)
+        await again
+        assert close(taken(again), 4 * US)
+
+    virtual(main, seed=seed)
+
+
+def test_events_of_a_launch_and_memory_elsewhere() -> None:
+    """Start and stop events lie around the time; memory of the host and of a peer is reached over its link."""
+
+    @k.kernel
+    async def load(x: k.Span) -> None:
+        tile = k.local(x.size, x.dtype)
+        with k.dte_scope() as dte:
+            await k.memcpy_async(dte, tile, x)
+
+    async def main() -> None:
+        here, there = atops.Device(0), atops.Device(1)
+        here.enable_peer_access(there)
+        stream = here.create_stream()
+        start, stop = here.create_event(), here.create_event()
+        await stream.launch(busy, (2, 12), 7, start=start, stop=stop)
+        assert close(round((stop - start) * 1e6), 10 * US)
+        with here.host_malloc(63_000) as pinned:
+            for memory in (pinned, there.empty(63_000, np.uint8)):
+                item = stream.launch(load, (1, 1), memory)
+                await item
+                assert taken(item) == LAUNCH + 200 + 1000
+                item = stream.launch(load, (1, 12), memory)
+                await item
+                assert taken(item) == LAUNCH + 200 + 12_000
 
     virtual(main)
