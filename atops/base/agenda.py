@@ -89,26 +89,30 @@ class Agenda:
         Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
         """
         names, steps, taken, choose = self.names, self.steps, self.log.taken, self.chooser.choose
-        patience = self._look
-        while names and not urgent and patience == self._look:
-            self.made = made = self.made + 1
-            if made >= patience:
-                index = self._patiently()
-            else:
-                count = len(names)
-                index = choose(self.kind(names) if self.others else THREAD, names)
-                if not 0 <= index < count:
-                    raise self.log.refused(index, count)
-                taken.append((names[index], index, count))
-            name = self.current = names.pop(index)
-            step = steps.pop(index)
-            if name[0] == THREAD:
-                step()
-            else:
-                self.others -= 1
-                if step.__class__ in self.hand_back:
-                    return step
-                self.other(step)
+        before, most, made = self.made, max(1, self._look - self.made), 0
+        try:
+            while made < most and names and not urgent:
+                made += 1
+                if made == most:
+                    self.made = before + made
+                    index = self._patiently()
+                else:
+                    count, others = len(names), self.others
+                    index = choose(THREAD if not others else NEXT if others < count else self.kind(names), names)
+                    if not 0 <= index < count:
+                        raise self.log.refused(index, count)
+                    taken.append((names[index], index, count))
+                name = self.current = names.pop(index)
+                step = steps.pop(index)
+                if name[0] == THREAD:
+                    step()
+                else:
+                    self.others -= 1
+                    if step.__class__ in self.hand_back:
+                        return step
+                    self.other(step)
+        finally:
+            self.made = before + made
         return None
 
     def take_of(self, fits: Callable[[Step], bool]) -> Step | None:
@@ -119,6 +123,7 @@ class Agenda:
         self.made += 1
         if self.made >= self.limit:
             raise self._limit_error()
+        self._look = max(self._look, self.made + 1)
         names = [self.names[place] for place in places]
         place = places[self.log.choose(self.kind(names), names)]
         name = self.current = self.names.pop(place)

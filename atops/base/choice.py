@@ -7,7 +7,7 @@ every seed; it begins with its kind:
     ("transfer", launch, block, thread, nth)  the effect of a transfer, the nth that the thread issued
     ("stream", device, number)                the next command of a stream
     ("engine", actor, nth)                    what a copy engine does, the nth for that stream or task
-    ("callback", actor, nth)                  a host function, a done callback, or a callback of the loop
+    ("callback", actor, nth)                  a host function, an observer, or the oldest callback of the loop
     ("task", path)                            a step of one of the program's tasks: "0", "0.1" is a task that "0" made
     ("timer", actor, nth)                     the end of a command, or of a sleep, whose time has come
     ("time", "goes on")                       virtual time goes on to the next of those, though something is ready
@@ -80,24 +80,44 @@ class Random:
         if kind == THREAD or len(names) == 1:
             return int(self._random() * len(names))
         kinds: list[Any] = [name[0] for name in names]
-        if kinds.count(THREAD) + kinds.count(TRANSFER) < len(kinds):
-            kinds = [_actor_of(name) for name in names]
+        count = kinds.count(THREAD)
+        rest = len(kinds) - count
+        chosen: Any
         self._left -= 1
         if not self._left:
             self._left = self._while
             self._weights.clear()
+        if count and rest == kinds.count(TRANSFER):  # the usual case while kernels run
+            threads = self._weights.get(THREAD) or self._weight(THREAD)
+            transfers = self._weights.get(TRANSFER) or self._weight(TRANSFER)
+            if self._random() * (threads + transfers) < threads:
+                chosen = THREAD
+            else:
+                chosen, count = TRANSFER, rest
+        else:
+            if count + kinds.count(TRANSFER) < len(kinds):
+                kinds = [_actor_of(name) for name in names]
+            chosen = self._prefer(kinds)
+            count = kinds.count(chosen)
+        if count == 1:
+            return kinds.index(chosen)
+        if 2 * count > len(kinds):
+            while True:  # faster than to look at each
+                place = int(self._random() * len(kinds))
+                if kinds[place] == chosen:
+                    return place
+        places = [place for place, each in enumerate(kinds) if each == chosen]
+        return places[int(self._random() * count)]
+
+    def _prefer(self, kinds: list[Any]) -> Any:
+        """Return one of the kinds or actors, as they are preferred now."""
         weights = {each: self._weight(each) for each in dict.fromkeys(kinds)}
         left = self._random() * sum(weights.values())
-        chosen = kinds[-1]
         for each, weight in weights.items():
             left -= weight
             if left < 0:
-                chosen = each
-                break
-        if (count := kinds.count(chosen)) == 1:
-            return kinds.index(chosen)
-        places = [place for place, each in enumerate(kinds) if each == chosen]
-        return places[int(self._random() * count)]
+                return each
+        return kinds[-1]
 
     def _weight(self, group: Any) -> float:
         """Return how often this kind, or what is done for this actor, is chosen beside others."""

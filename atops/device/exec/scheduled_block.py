@@ -15,7 +15,7 @@ from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Block, Task, serve
 from atops.device.exec.grid import Grid
 from atops.device.exec.interpreter import StepBlock
-from atops.device.exec.thread import KernelThread, slot_here
+from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
 
 __all__ = ("ScheduledBlock",)
 
@@ -29,12 +29,13 @@ def _nothing() -> None:
 class ScheduledBlock(StepBlock):
     """A block that steps one thread at a time, as the grid's agenda has it."""
 
-    __slots__ = ("_agenda", "_can_go_on", "_issued")
+    __slots__ = ("_agenda", "_can_go_on", "_issued", "_own")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         assert grid.agenda is not None
         self._agenda: Agenda = grid.agenda
         self._can_go_on = 0  # threads that are on the agenda
+        self._own: ThreadSlot | None = None  # of the block's context, in which all its turns are taken
         self._issued: dict[int, int] = {}  # transfers, by thread
         super().__init__(grid, linear, cluster, sips)
 
@@ -42,6 +43,8 @@ class ScheduledBlock(StepBlock):
         """Put every thread on the agenda, and return nothing to step."""
         label, linear = self.grid.label, self.linear
         context = self.context
+        if context is not None:
+            self._own = context.run(slot_here)  # one thread runs all that a schedule chooses
         for thread in self.threads:
             thread.send = thread.begin
             thread.name = (THREAD, label, linear, thread.linear)
@@ -103,7 +106,7 @@ class ScheduledBlock(StepBlock):
         if self.cost is not None:
             self.cost.rebase()
         observer = grid.observer
-        slot = self.slot = slot_here()
+        slot = self.slot = self._own or slot_here()
         slot.thread = thread
         if observer is not None:
             observer("run", thread, None)
@@ -150,7 +153,8 @@ class ScheduledBlock(StepBlock):
                 self.close_thread(thread, slot)
             thread.turn = _nothing  # what was there holds the thread
         slot.thread = before
-        place: Name = (self.grid.label, self.linear)
-        self._agenda.drop_all([(kind, *place) for kind in (THREAD, TRANSFER, END)])
+        if self.grid.error is not None:  # else each has left, and done what it issued
+            place: Name = (self.grid.label, self.linear)
+            self._agenda.drop_all([(kind, *place) for kind in (THREAD, TRANSFER, END)])
         self._can_go_on = 0
         self.over()

@@ -320,6 +320,7 @@ class ReadySteps:
         self._executor = executor
         self._agenda, self._names = executor.agenda, executor.names
         self._urgent: deque[asyncio.Handle] = deque()
+        self._callbacks: deque[tuple[Name, asyncio.Handle]] = deque()  # the first of which is on the agenda
         self._left = COLLECT
         self._idle = asyncio.Handle(bool, (), loop)
         self.no_choice = False  # whether what is added now is none
@@ -331,8 +332,12 @@ class ReadySteps:
             self._urgent.append(handle)
         elif handle.__class__ is _NamedTimerHandle:
             self._agenda.add(handle.name, handle)  # type: ignore[arg-type]  # it is handed back, not called
+        elif (name := self._names.of_task(callback)) is not None:
+            self._agenda.add(name, handle)  # type: ignore[arg-type]  # as above
         else:
-            self._agenda.add(self._names.of_handle(handle), handle)  # type: ignore[arg-type]  # as above
+            self._callbacks.append((self._names.anonymous(CALLBACK), handle))
+            if len(self._callbacks) == 1:
+                self._offer_callback()
 
     def popleft(self) -> asyncio.Handle:
         """Return the handle that comes next, once what comes before it has run. After so many the collector runs."""
@@ -343,7 +348,15 @@ class ReadySteps:
         if self._urgent:
             return self._urgent.popleft()
         handle: asyncio.Handle = self._executor.next_handle(self._urgent) or self._idle
+        if self._callbacks and handle is self._callbacks[0][1]:
+            self._callbacks.popleft()
+            if self._callbacks:
+                self._offer_callback()
         return handle
+
+    def _offer_callback(self) -> None:
+        """Have the oldest callback ready: asyncio promises their order, which it does not of tasks."""
+        self._agenda.add(*self._callbacks[0])  # type: ignore[arg-type]  # a handle is handed back, not called
 
     def look(self) -> None:
         """Have the loop look at its timers and files before anything else."""

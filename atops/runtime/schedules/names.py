@@ -37,11 +37,11 @@ class Names:
         name: Name | None = getattr(getattr(step, "__self__", None), "choice", None)
         return name if name is not None else self.anonymous(kind)
 
-    def of_handle(self, handle: asyncio.Handle) -> Name:
-        """Return the name of a step of the loop's: that of its task, or a new one."""
-        task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # asyncio's own reports ask, too
+    def of_task(self, callback: object) -> Name | None:
+        """Return the name of the task of which this is a step; None for any other callback of a loop."""
+        task = getattr(callback, "__self__", None)  # as asyncio's own reports ask
         if not isinstance(task, asyncio.Task):
-            return self.anonymous(CALLBACK)
+            return None
         name = self._tasks.get(task)
         if name is None:
             maker, nth = self._after(TASK)
