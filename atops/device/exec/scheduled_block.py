@@ -103,8 +103,6 @@ class ScheduledBlock(StepBlock):
         if grid.error is not None:
             self._look()
             return
-        if self.cost is not None:
-            self.cost.rebase()
         observer = grid.observer
         slot = self.slot = self._own or slot_here()
         slot.thread = thread

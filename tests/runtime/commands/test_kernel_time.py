@@ -208,9 +208,9 @@ async def mixed(x: k.Span, y: k.Span, handle: int) -> None:
         tile += 1
         await gate.wait(token)
         if me == 0:
-            k.signal_add(handle)
+            k.signal_add(handle + k.blockIdx.x)
         elif me == 5:
-            await k.signal_wait(handle, 1)
+            await k.signal_wait(handle + k.blockIdx.x, 1)
         k.memcpy(one, y[k.thread_id() * 512 : (k.thread_id() + 1) * 512], tile)
 
 
@@ -223,7 +223,7 @@ def program(options: dict[str, Any]) -> list[tuple[int, ...]]:
         items = []
         for number, stream in enumerate(streams):
             x, y = stream.zeros(2048, np.float32), stream.zeros(5 * 12 * 512, np.float32)
-            handle = device.signals.allocate()
+            handle = min(device.signals.allocate() for _ in range(5))
             for _ in range(2):
                 items.append(stream.copy(x, np.zeros(2048 - number, np.float32), 4 * (2048 - number)))
                 items.append(stream.launch(mixed, (1 + 2 * number, 12), x, y, handle))
@@ -235,14 +235,17 @@ def program(options: dict[str, Any]) -> list[tuple[int, ...]]:
 
 @pytest.mark.slow
 def test_no_seed_changes_a_time() -> None:
-    """The kernels of one stream after another, under 200 seeds, early and late transfers, small and large slices."""
+    """Under 200 seeds, early and late transfers, small and large slices, and where a schedule chooses every step."""
 
     def alone(**options: Any) -> list[int]:
         async def main() -> list[int]:
             device = atops.Device(0)
             stream = device.create_stream()
             x, y = stream.zeros(2048, np.float32), stream.zeros(5 * 12 * 512, np.float32)
-            items = [stream.launch(mixed, (blocks, 12), x, y, device.signals.allocate()) for blocks in (1, 2, 3, 5)]
+            items = []
+            for blocks in (1, 2, 3, 5):
+                handle = min(device.signals.allocate() for _ in range(blocks))
+                items.append(stream.launch(mixed, (blocks, 12), x, y, handle))
             await stream
             return [taken(each) for each in items]
 
@@ -253,6 +256,8 @@ def test_no_seed_changes_a_time() -> None:
     for seed in range(200):
         choice = {"dte": draw.choice(["wait", "eager", "seeded"]), "slice": draw.choice([1, 7, 256])}
         assert alone(seed=seed, **choice) == expected, (seed, choice)
+    for seed in range(20):
+        assert alone(schedule="random", seed=seed) == expected, seed
 
 
 def test_the_same_run_has_the_same_times() -> None:
