@@ -7,6 +7,7 @@ look at one is an AttributeError with the cure, so `hasattr` knows nothing of it
 
 from __future__ import annotations
 
+import difflib
 import dis
 import functools
 import inspect
@@ -17,7 +18,10 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from atops.base.errors import InvalidType
 
-__all__ = ("NAMES", "answers", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await", "refuse_keywords")
+__all__ = (
+    "NAMES", "answers", "calls_named", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await",
+    "refuse_keywords",
+)  # fmt: skip
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -234,8 +238,8 @@ def refuse_await(instead: str) -> None:
 
     Python would say that a NoneType, or another object, cannot be used in an `await` expression.
     """
-    frame = sys._getframe(2)
-    if not frame.f_code.co_flags & COROUTINES:
+    frame = sys._getframe(1).f_back
+    if frame is None or not frame.f_code.co_flags & COROUTINES:  # None: called by no Python, as from `atexit`
         return
     code, at = frame.f_code.co_code, frame.f_lasti
     call, after = at, at + 2
@@ -256,9 +260,10 @@ def refuse_keywords(name: str, given: Iterable[str], cures: Mapping[str, str]) -
 
 
 def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return what decorates a function: keywords of other libraries are refused by InvalidType, with what to write.
+    """Return what decorates a function: a wrong call is refused by InvalidType, with what to write.
 
-    For what is called rarely: it adds a call.
+    A keyword of another library with its cure; another one that the function lacks with the nearest that it has; too
+    many or too few arguments with the signature. For what is called rarely: it adds a call.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -268,11 +273,38 @@ def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             if kwargs:
                 refuse_keywords(name, kwargs, cures)
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                trace = error.__traceback__
+                if trace is None or trace.tb_next is not None:  # raised inside the function
+                    raise
+                raise InvalidType(_wrong_call(name, function, kwargs, error)) from None
 
         return call
 
     return decorate
+
+
+def calls_named(cls: type[T]) -> type[T]:
+    """Decorate a class: wrong calls of its constructor are refused as by `keywords`."""
+    setattr(cls, "__init__", keywords()(cls.__init__))  # noqa: B010  # the method of a class is not assigned to
+    return cls
+
+
+def _wrong_call(name: str, function: Callable[..., object], given: Iterable[str], error: TypeError) -> str:
+    """Return what to say of a call that does not fit the function's signature."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].name in {"self", "cls"}:
+        del parameters[0]
+    for each in given:
+        if each not in (names := [parameter.name for parameter in parameters]):
+            near = difflib.get_close_matches(each, names, 1)
+            instead = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(names)}"
+            return f"{name}() has no argument {each!r}; {instead}"
+    shown = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])
+    said = str(error).removeprefix(f"{function.__qualname__}() ")
+    return f"{name}() {said}; expected {name}{shown}"
 
 
 def instead_of(kind: str, name: str) -> str | None:
@@ -285,23 +317,56 @@ def _spelled(kind: str, name: str) -> str | None:
     return next((each for each in (name, f"{name}()") if each in NAMES[kind]), None)
 
 
+class NoStatement(InvalidType, AttributeError):
+    """What a `with` of an object that is no context manager raises: a TypeError, and to `hasattr` an AttributeError."""
+
+
+# By the class: a statement that does not take it, and what has its place.
+STATEMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Driver": {"with": "`async with driver:`, or contextlib.closing(driver)"},
+    "Device": {"async with": "`with device:`"},
+    "Event": dict.fromkeys(("with", "async with"), "`await event`, or event.sync()"),
+    "Completion": dict.fromkeys(("with", "async with"), "`await completion`, or completion.wait_sync()"),
+}
+
+OPERANDS: Final = frozenset(("Buffer",))  # and what derives from it; == compares identity, as for other objects
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+OPERATORS: Final = tuple(
+    f"__{each}__" for each in (*_BINARY, *(f"r{each}" for each in _BINARY), "neg", "pos", "invert", "abs",
+                               "lt", "le", "gt", "ge")
+)  # fmt: skip
+
+
+def _refuse_operator(thing: object, *_: object) -> NoReturn:
+    """Refuse arithmetic of device memory: what an operator of its class does. Raises InvalidType."""
+    raise InvalidType(
+        f"{thing!r} is device memory, and the host computes nothing with it; stream.launch(kernel, config, ...) "
+        "computes on the device, and stream.fetch(array) gives a numpy array"
+    )
+
+
 class _Absent:
     """A name that a class lacks: to look at it, in an instance or the class, is an AttributeError with `text`."""
 
-    __slots__ = ("name", "text")
+    __slots__ = ("kind", "name", "text")
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, kind: type[AttributeError] = AttributeError) -> None:
         self.name = name
         self.text = text
+        self.kind = kind
 
     def __get__(self, thing: object, owner: type) -> NoReturn:
-        raise AttributeError(self.text, name=self.name, obj=owner if thing is None else thing)
+        error = self.kind(self.text)
+        error.name, error.obj = self.name, owner if thing is None else thing
+        raise error
 
     def __repr__(self) -> str:
         return f"<absent: {self.text}>"
 
 
-_ABSENT: Final = frozenset(name.removesuffix("()") for names in NAMES.values() for name in names)
+_ABSENT: Final = frozenset(
+    ("__enter__", "__aenter__", *(name.removesuffix("()") for names in NAMES.values() for name in names))
+)
 
 
 def _present(thing: object) -> list[str]:
@@ -314,7 +379,12 @@ def answers(kind: str) -> Callable[[type[T]], type[T]]:
 
     def decorate(cls: type[T]) -> type[T]:
         names = {each.removesuffix("()"): f"{kind} has no {each}; use {NAMES[kind][each]}" for each in NAMES[kind]}
-        parts = {name: _Absent(name, text) for name, text in names.items() if not hasattr(cls, name)}
+        parts: dict[str, object] = {name: _Absent(name, text) for name, text in names.items() if not hasattr(cls, name)}
+        for statement, instead in STATEMENTS.get(kind, {}).items():
+            name = "__aenter__" if statement == "async with" else "__enter__"
+            parts[name] = _Absent(name, f"`{statement}` takes no {kind}; use {instead}", NoStatement)
+        if kind in OPERANDS:
+            parts |= dict.fromkeys(OPERATORS, _refuse_operator)
         for name, part in {**parts, "__dir__": _present}.items():
             setattr(cls, name, part)
         return cls

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from atops.base.agenda import MOST_STEPS
 from atops.base.choice import Chooser
 from atops.base.errors import InvalidValue
+from atops.base.neighbours import calls_named
 
 __all__ = ("ARCHITECTURE_NAMES", "VARIABLES", "EmulatorOptions", "Variable", "number", "trace_file", "whole")
 
@@ -92,6 +93,7 @@ def _from_environment(name: str) -> Any:
     return field(default_factory=partial(_asked, name))
 
 
+@calls_named
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
     """How a board is built and how its kernels are run.

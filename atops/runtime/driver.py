@@ -11,7 +11,7 @@ import anyio
 
 from atops.base.clock import Clock
 from atops.base.errors import AtopsError, IllegalState, InvalidType, NotInitialized
-from atops.base.neighbours import answers, keywords
+from atops.base.neighbours import answers, keywords, refuse_await
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
@@ -82,6 +82,7 @@ class Driver(InProcess):
 
     def close(self) -> Closing | None:
         """As `aclose`, without waiting, from anywhere. Returns what can be waited for, None in a forked child."""
+        refuse_await("`await driver.aclose()`")
         return self._board.close()
 
     @property

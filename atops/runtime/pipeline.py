@@ -154,7 +154,16 @@ def pipeline(
 class Pipeline(AsyncIterator[T_co], Collectable):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
-    def __init__(self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int) -> None:
+    def __init__(
+        self,
+        source: Any = None,
+        stages: tuple[Stage, ...] = (),
+        device: Device | None = None,
+        streams: int = 1,
+        in_flight: int = 1,
+    ) -> None:
+        if source is None and device is None:  # a call of the program's; `pipeline` gives both
+            raise InvalidType("Pipeline() makes no pipeline; use atops.pipeline(source, *stages)")
         for what, count in (("streams", streams), ("in_flight", in_flight)):
             if not whole(count) or count < 1:
                 raise InvalidValue(f"{what} is {count!r}; expected at least 1")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from inspect import isfunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 from weakref import ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, InvalidType
@@ -47,9 +47,10 @@ class Stream(WorkVerbs):
 
     __slots__ = ()  # it may be made anew at any time: all there is to a stream is in its queue
 
-    def __init__(self, queue: OwningQueue | None = None) -> None:
+    def __init__(self, queue: OwningQueue | None = None, **foreign: Never) -> None:
         if not isinstance(queue, OwningQueue):  # a call of the program's; the runtime gives a queue
-            raise InvalidType(f"Stream({queue!r}) makes no stream; use device.create_stream()")
+            given = ", ".join(f"{name}={foreign[name]!r}" for name in foreign) or repr(queue)
+            raise InvalidType(f"Stream({given}) makes no stream; use device.create_stream()")
         self._queue = queue
         queue.known_as(self)
 
@@ -118,6 +119,7 @@ class Stream(WorkVerbs):
         Idempotent. In a finalizer or a signal handler that came in the middle of an enqueue, the driver does it soon.
         The null stream and a thread's own stream give back their buffers and go on: they are the device's.
         """
+        refuse_await("`await stream.aclose()`")
         self._queue.close()
 
     def abort(self, reason: ExecutionError | None = None) -> int:
@@ -126,6 +128,7 @@ class Stream(WorkVerbs):
         Their completions fail with StreamAborted. Parked waits end now, kernels when next suspended; a copy that has
         begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
         """
+        refuse_await("abort() alone; `await stream` waits for what still runs")
         return abort_stream(self._queue, reason)
 
     # ---- failure

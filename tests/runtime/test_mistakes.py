@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from operator import iadd
 from typing import Any
 
 import anyio
@@ -45,6 +47,31 @@ def nothing(x: Any) -> None:
     """Do nothing."""
 
 
+def entered(thing: Any) -> None:
+    """Enter it."""
+    try:
+        with thing:
+            pass
+    finally:
+        assert not hasattr(thing, "__enter__") and not isinstance(thing, AbstractContextManager)
+        if isinstance(thing, atops.Driver):
+            thing.close()
+
+
+async def entered_async(thing: Any) -> None:
+    """Enter it."""
+    async with thing:
+        pass
+
+
+def run(coroutine: Any) -> None:
+    """Run a coroutine that does not wait."""
+    with suppress(StopIteration):
+        coroutine.send(None)
+
+
+ON_THE_HOST = r"^<DeviceArray .*> is device memory, and the host computes nothing with it; stream\.launch\(.*fetch"
+
 # A mistake with a device, a stream and an array of it, and what the error must say.
 MISTAKES: list[tuple[Callable[[Any, Any, Any], object], str]] = [
     (lambda *_: atops.Buffer(16), r"Buffer\(16\) makes no memory; use device\.allocate\(nbytes\)"),
@@ -57,6 +84,33 @@ MISTAKES: list[tuple[Callable[[Any, Any, Any], object], str]] = [
     (lambda *_: atops.Event(enable_timing=True), r"Event\(\) has no argument 'enable_timing'; use device"),
     (lambda *_: atops.Event(blocking=True), r"has no argument 'blocking'; use device\.create_event"),
     (lambda *_: atops.Driver(devices=2), r"Driver\(\) has no argument 'devices'; use atops\.Driver\("),
+    (lambda *_: atops.Driver(device=2), r"Driver\(\) has no argument 'device'; it takes options, name, executor"),
+    (lambda *_: atops.Driver(None, "a"), r"takes .*; expected Driver\(options=None, \*, name='', executor=None\)"),
+    (lambda *_: atops.EmulatorOptions(device=2), r"Options\(\) has no argument 'device'; did you mean 'devices'\?"),
+    (lambda *_: atops.EmulatorOptions.from_environment({}, sed=2), r"no argument 'sed'; did you mean 'seed'\?"),
+    (lambda *_: atops.EmulatorOptions(zebra=2), r"has no argument 'zebra'; it takes arch, devices"),
+    (lambda *_: atops.Stream(non_blocking=True), r"Stream\(non_blocking=True\) makes no stream; use device\.create"),
+    (lambda *_: atops.StreamTask(), r"StreamTask\(\) makes no task; use stream\.create_task\(coroutine\)"),
+    (lambda *_: atops.Pipeline(), r"Pipeline\(\) makes no pipeline; use atops\.pipeline\(source, \*stages\)"),
+    (lambda *_: atops.Buffer(), r"Buffer\(None\) makes no memory; use device\.allocate"),
+    (lambda *_: atops.DeviceArray(), r"makes no memory; use device\.empty"),
+    (lambda *_: atops.HostArray(), r"makes no memory; use device\.host_malloc"),
+    (lambda d, *_: d.create_stream(1), r"create_stream\(\) takes .*; expected Device\.create_stream\(\*, priority=0"),
+    (lambda d, *_: d.create_stream(priorty=1), r"no argument 'priorty'; did you mean 'priority'\?"),
+    (lambda d, *_: d.allocate(), r"allocate\(\) missing .*'nbytes'; expected Device\.allocate\(nbytes"),
+    (lambda d, s, x: x + 1, ON_THE_HOST),
+    (lambda d, s, x: 1 + x, ON_THE_HOST),
+    (lambda d, s, x: x @ x, ON_THE_HOST),
+    (lambda d, s, x: -x, ON_THE_HOST),
+    (lambda d, s, x: abs(x), ON_THE_HOST),
+    (lambda d, s, x: x < 1, ON_THE_HOST),
+    (lambda d, s, x: iadd(x, x), ON_THE_HOST),
+    (lambda d, s, x: np.ones(4) * x, r"is device memory, no array; await stream\.fetch"),
+    (lambda *_: entered(atops.Driver()), r"`with` takes no Driver; use `async with driver:`"),
+    (lambda d, s, x: entered(s.record()), r"`with` takes no Event; use `await event`, or event\.sync\(\)"),
+    (lambda d, s, x: entered(s.call(int)), r"`with` takes no Completion; use `await completion`, or completion\.wait_"),
+    (lambda d, *_: run(entered_async(d)), r"`async with` takes no Device; use `with device:`"),
+    (lambda d, s, x: run(entered_async(s.record())), r"`async with` takes no Event; use `await event`"),
     (lambda *_: atops.Driver(seed=7), r"no argument 'seed'; use .*EmulatorOptions\(seed=\.\.\.\)\)"),
     (lambda d, *_: d.allocate(16, stream=None), r"has no argument 'stream'; use stream\.allocate\(nbytes\)"),
     (lambda d, *_: d.empty(4, stream=None), r"empty\(\) has no argument 'stream'; use stream\.empty"),
@@ -125,11 +179,27 @@ async def test_awaiting_what_is_no_awaitable() -> None:
             await place.sync()  # type: ignore[func-returns-value]
         with pytest.raises(InvalidType, match=AWAITS["event"][1]):
             await event.sync(timeout=2)  # type: ignore[func-returns-value]
+        with pytest.raises(InvalidType, match=r"abort\(\) gives nothing to await; use abort\(\) alone; `await stream`"):
+            await stream.abort()  # type: ignore[misc]
+        with pytest.raises(InvalidType, match=r"close\(\) gives nothing to await; use `await stream\.aclose\(\)`"):
+            await stream.close()  # type: ignore[func-returns-value]
+        with pytest.raises(InvalidType, match=r"close\(\) gives nothing to await; use `await driver\.aclose\(\)`"):
+            await place.driver.close()  # type: ignore[misc]
         for call, _ in AWAITS.values():
             call(place, stream, event, array)
         assert (await stream.fetch(stream.upload(np.arange(3)))).tolist() == [0, 1, 2]
         stream.sync()
         await anyio.lowlevel.checkpoint()
+
+
+def test_what_blocks_may_be_called_by_no_python() -> None:
+    """As from `atexit`."""
+    program = (
+        "import atexit, atops; driver = atops.Driver(); stream = driver.device(0).create_stream(); "
+        "[atexit.register(call) for call in (driver.close, stream.close, stream.abort, stream.record().sync)]"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @every("module, name, cure", [

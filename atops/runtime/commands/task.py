@@ -23,8 +23,14 @@ class StreamTask(Completion[T_co]):
     """A coroutine in stream order, as `Stream.create_task` returns it: a completion with a name, as asyncio's tasks."""
 
     def __init__(
-        self, queue: StreamQueue, coroutine: Coroutine[Any, Any, T_co], name: object, context: Context | None
+        self,
+        queue: StreamQueue | None = None,
+        coroutine: Coroutine[Any, Any, T_co] | None = None,
+        name: object = None,
+        context: Context | None = None,
     ) -> None:
+        if queue is None or coroutine is None:  # a call of the program's; the runtime gives both
+            raise InvalidType("StreamTask() makes no task; use stream.create_task(coroutine)")
         if context is not None and not isinstance(context, Context):
             raise InvalidType(f"create_task() expects a contextvars.Context as context, got {context!r}")
         self._name = None if name is None else str(name)

@@ -70,7 +70,7 @@ class Buffer(Collectable):
 
     def __init__(
         self,
-        allocation: Allocation,
+        allocation: Allocation | None = None,
         offset: int = 0,
         nbytes: int | None = None,
         release: Release | None = None,
@@ -293,7 +293,7 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
 
     def __init__(
         self,
-        allocation: Allocation,
+        allocation: Allocation | None = None,
         offset: int = 0,
         dtype: DType | None = None,
         shape: tuple[int, ...] = (),

@@ -32,7 +32,7 @@ class HostArray(DeviceArray[Scalar_co]):
 
     def __init__(
         self,
-        allocation: Allocation,
+        allocation: Allocation | None = None,
         dtype: DType | None = None,
         shape: tuple[int, ...] = (),
         release: Release | None = None,
