@@ -151,6 +151,17 @@ def pipeline(
     return Pipeline(source, stages, Device() if device is None else device, streams, in_flight)
 
 
+def _check_stages(stages: tuple[Stage, ...], streams: int, in_flight: int) -> None:
+    for what, count in (("streams", streams), ("in_flight", in_flight)):
+        if not whole(count) or count < 1:
+            raise InvalidValue(f"{what} is {count!r}; expected at least 1")
+    for stage in stages:
+        if not callable(stage):
+            raise InvalidType(f"the stage {stage!r} is no function; expected stage(stream, array)")
+        if is_async(stage):
+            raise InvalidType(f"the stage {stage!r} is a coroutine function; a stage is a def, which enqueues")
+
+
 class Pipeline(AsyncIterator[T_co], Collectable):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
@@ -164,14 +175,7 @@ class Pipeline(AsyncIterator[T_co], Collectable):
     ) -> None:
         if source is None and device is None:  # a call of the program's; `pipeline` gives both
             raise InvalidType("Pipeline() makes no pipeline; use atops.pipeline(source, *stages)")
-        for what, count in (("streams", streams), ("in_flight", in_flight)):
-            if not whole(count) or count < 1:
-                raise InvalidValue(f"{what} is {count!r}; expected at least 1")
-        for stage in stages:
-            if not callable(stage):
-                raise InvalidType(f"the stage {stage!r} is no function; expected stage(stream, array)")
-            if is_async(stage):
-                raise InvalidType(f"the stage {stage!r} is a coroutine function; a stage is a def, which enqueues")
+        _check_stages(stages, streams, in_flight)
         if not isinstance(device, Device):
             raise InvalidType(f"the device of a pipeline is {device!r}; expected a Device")
         if not isinstance(source, Iterable | AsyncIterable):
