@@ -317,7 +317,7 @@ def _spelled(kind: str, name: str) -> str | None:
     return next((each for each in (name, f"{name}()") if each in NAMES[kind]), None)
 
 
-class NoStatement(InvalidType, AttributeError):
+class _NoStatement(InvalidType, AttributeError):
     """What a `with` of an object that is no context manager raises: a TypeError, and to `hasattr` an AttributeError."""
 
 
@@ -382,7 +382,7 @@ def answers(kind: str) -> Callable[[type[T]], type[T]]:
         parts: dict[str, object] = {name: _Absent(name, text) for name, text in names.items() if not hasattr(cls, name)}
         for statement, instead in STATEMENTS.get(kind, {}).items():
             name = "__aenter__" if statement == "async with" else "__enter__"
-            parts[name] = _Absent(name, f"`{statement}` takes no {kind}; use {instead}", NoStatement)
+            parts[name] = _Absent(name, f"`{statement}` takes no {kind}; use {instead}", _NoStatement)
         if kind in OPERANDS:
             parts |= dict.fromkeys(OPERATORS, _refuse_operator)
         for name, part in {**parts, "__dir__": _present}.items():
