@@ -23,7 +23,7 @@ from benchmarks.rows.allocation import allocate_and_free
 from benchmarks.rows.barriers import barrier_round, grid_barrier_round
 from benchmarks.rows.c_calls import c_calls
 from benchmarks.rows.import_time import import_time
-from benchmarks.rows.kernels import example_kernels
+from benchmarks.rows.kernels import detectors, example_kernels
 from benchmarks.rows.large_copies import large_copies
 from benchmarks.rows.many_streams import idle_streams
 from benchmarks.rows.numba_peer import numba_peer
@@ -49,6 +49,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "vector-add": vector_add,
     "busy": busy_vector_add,
     "kernels": example_kernels,
+    "detectors": detectors,
     "vectors": vector_operations,
     "transforms": transforms,
     "copy": large_copies,

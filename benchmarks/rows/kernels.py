@@ -7,34 +7,41 @@ from __future__ import annotations
 
 import asyncio
 import runpy
+import statistics
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import atops
 from benchmarks.measuring.figures import Figure, Skipped, at_most, compared
-from benchmarks.measuring.measure import Effort, Times, interleave_async
+from benchmarks.measuring.measure import Effort, Times, board, interleave, interleave_async, timed
+from benchmarks.rows.vector_add import Vectors, add_tiles
 
-__all__ = ("FOLDER", "example_kernels")
+__all__ = ("FOLDER", "detectors", "example_kernels")
 
 FOLDER = Path(atops.__file__).parents[1] / "examples" / "kernels"
+MODES: dict[str, dict[str, Any]] = {"default": {}, "detect": {"detect": True}, "strict": {"strict": True}}
 HARNESS = "measured"  # what the kernels have in common; every other file is one
 
 
 def example_kernels(effort: Effort) -> Iterator[Figure]:
     """Yield the time of each kernel's launches against numpy. Raises Skipped in an installed package."""
-    paths = sorted(path for path in FOLDER.glob("[a-z]*.py") if path.stem != HARNESS)
-    if not paths:
-        raise Skipped("the example kernels come with the source tree, and this is an installed package")
-    with _importable(FOLDER):
-        examples = [runpy.run_path(str(path))["EXAMPLE"] for path in paths]
-    for example in examples:
+    for example in _examples():
         times = asyncio.run(_times(example, effort))
         yield compared(
             example.name, times, "kernel", "numpy", reference="numpy", unit="ms", count=1, budget=at_most(12)
         )  # fmt: skip
+
+
+def _examples() -> list[Any]:
+    """Return the example of each file. Raises Skipped in an installed package."""
+    paths = sorted(path for path in FOLDER.glob("[a-z]*.py") if path.stem != HARNESS)
+    if not paths:
+        raise Skipped("the example kernels come with the source tree, and this is an installed package")
+    with _importable(FOLDER):
+        return [runpy.run_path(str(path))["EXAMPLE"] for path in paths]
 
 
 @contextmanager
@@ -63,3 +70,65 @@ async def _times(example: Any, effort: Effort) -> Times:
             return seconds
 
         return await interleave_async(effort.times(2), kernel=kernel, numpy=numpy)
+
+
+# ---- what the detectors of races cost: the modes take turns, each on a driver of its own
+
+
+def detectors(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of a vector add and of each example kernel with the detectors, against the default."""
+    with ExitStack() as boards:
+        sides = {mode: Vectors(boards.enter_context(board(**options)), effort.size(1 << 20, 1 << 12))
+                 for mode, options in MODES.items()}  # fmt: skip
+        times = interleave(
+            effort.times(5), False, **{mode: timed(_launch(vectors)) for mode, vectors in sides.items()}
+        )  # fmt: skip
+    name = "vector add 1M, 32 KiB tiles"
+    yield compared(
+        f"{name}, detectors", times, "detect", "default", reference="off", unit="ms", count=1, budget=at_most(4)
+    )  # fmt: skip
+    yield compared(
+        f"{name}, strict", times, "strict", "default", reference="default", unit="ms", count=1, budget=at_most(6)
+    )  # fmt: skip
+    try:
+        examples = _examples()
+    except Skipped:  # an installed package has none
+        return
+    ratios, last = [], times
+    for example in examples:
+        last = asyncio.run(_mode_times(example, effort))
+        ratios.append((last.ratio("detect", "default"), last))
+        yield compared(
+            f"{example.name}, detectors", last, "detect", "default",
+            reference="off", unit="ms", count=1, budget=at_most(3),
+        )  # fmt: skip
+        yield compared(
+            f"{example.name}, strict", last, "strict", "default",
+            reference="default", unit="ms", count=1, budget=at_most(6),
+        )  # fmt: skip
+    middle = statistics.median_low(ratio for ratio, _ in ratios)
+    last = next(times for ratio, times in ratios if ratio == middle)
+    yield compared(
+        "the median of them, detectors", last, "detect", "default",
+        reference="off", unit="ms", count=1, budget=at_most(2),
+    )  # fmt: skip
+
+
+def _launch(vectors: Vectors) -> Callable[[], None]:
+    return lambda: vectors.launch(add_tiles)
+
+
+async def _mode_times(example: Any, effort: Effort) -> Times:
+    """Return the times of an example's launches, each on a driver that is made for it."""
+    arrays = example.arrays(*(example.others[0] if effort.smoke else example.size))
+
+    def side(options: dict[str, Any]) -> Callable[[], Awaitable[float]]:
+        async def run() -> float:
+            async with atops.Driver(atops.EmulatorOptions(**options)):
+                await example.launch_seconds(arrays)
+                seconds: float = await example.launch_seconds(arrays)
+                return seconds
+
+        return run
+
+    return await interleave_async(effort.times(2), **{mode: side(options) for mode, options in MODES.items()})

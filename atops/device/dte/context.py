@@ -213,8 +213,11 @@ def _known(operand: Any, pad: Array) -> Array | None:
     """Return the array of what needs no further look: of the context's own scratchpad, or of live global memory."""
     if type(operand) is ndarray:
         return operand if operand.base is pad or _is_plain_view(operand, pad) else None
-    if type(operand) is Span and operand.space is GLOBAL and operand.contiguous and operand.allocation.alive:  # type: ignore[union-attr]  # global: it has one
-        return operand.array
+    if type(operand) is Span and operand.contiguous:
+        if operand.space is GLOBAL:
+            return operand.array if operand.allocation.alive else None  # type: ignore[union-attr]  # global: it has one
+        if operand.allocation is None and operand.array.base is pad:
+            return operand.array
     return None
 
 

@@ -408,6 +408,8 @@ def apart(destination: Operand, source: Operand) -> bool:
     if type(destination) is not type(source):  # an array lies in a scratchpad; a span does so in strict mode only
         span = destination if type(destination) is Span else source
         return isinstance(span, Span) and span.space is Space.GLOBAL
+    if isinstance(destination, Span) and isinstance(source, Span):
+        return (destination.allocation is None) is not (source.allocation is None)  # a scratchpad, and device memory
     if not isinstance(destination, np.ndarray) or not isinstance(source, np.ndarray):
         return False
     return root_of(destination) is not root_of(source)

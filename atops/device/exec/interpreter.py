@@ -56,7 +56,7 @@ class StepBlock(Block):
         slot = self.slot = slot_here()
         if self.cost is not None:
             self.cost.rebase()
-        plain = grid.observer is None and grid.detector is None and type(grid.policy) is RoundRobin
+        plain = grid.observer is None and type(grid.policy) is RoundRobin
         turns = self._round if plain else self._turn
         try:
             if not self.begun:
@@ -138,7 +138,7 @@ class StepBlock(Block):
     def _round(self, slot: ThreadSlot, budget: int) -> int:  # noqa: C901  # a call would cost more than what it saves
         """Run every ready thread, first come, first served: the hot loop. Return what is left of the budget."""
         grid, batch, at_grid = self.grid, self.ready, self.at_grid  # which is another list once all have passed
-        self.ready, cost = [], self.cost
+        self.ready, told = [], self.cost is not None or self.races is not None
         elsewhere, whole = list[KernelThread](), len(batch) == self.size  # elsewhere: at neither of the two barriers
         while budget > 0:
             budget -= len(batch)
@@ -171,8 +171,8 @@ class StepBlock(Block):
                     self.at_grid = at_grid = []
                     continue
                 return budget
-            if cost is not None:
-                cost.open()
+            if told:
+                self._tell_open()
         self.ready = batch  # they all arrived, so the barrier is open: the same may run again
         return budget
 
@@ -235,12 +235,16 @@ class StepBlock(Block):
 
     def open_barrier(self) -> None:
         """Make every thread at the block barrier runnable: no other thread can be ready."""
+        self._tell_open()
+        self.ready += self.arrived
+        self.arrived = []
+
+    def _tell_open(self) -> None:
+        """Tell the clocks, and the detector of races, that the block barrier opens."""
         if self.cost is not None:
             self.cost.open()
         if self.races is not None:
             self.races.pass_barrier()
-        self.ready += self.arrived
-        self.arrived = []
 
     def arrive_at_grid(self) -> None:
         """Do nothing: `step` looks."""

@@ -130,13 +130,13 @@ class LaunchDetector:
                 )  # fmt: skip
 
     def note_global(self, operand: Accessed, rows: list[Rectangle], entry: Entry) -> None:
-        """Enter an access to global memory; rows are counted from the allocation's first byte."""
+        """Enter an access to global memory; rows have addresses of the device."""
         allocation = operand.allocation
         assert allocation is not None
-        base = allocation.address
         with self.lock:
-            self._memories[base] = allocation
-            self._report(self._global.add([row._replace(start=row.start + base) for row in rows], entry))
+            self._memories[allocation.address] = allocation
+            if found := self._global.add(rows, entry):
+                self._report(found)
 
     def release(self, what: object, clock: ThreadClock) -> None:
         """Note that a thread signals: what it did until now comes before what others do that have seen it."""
@@ -204,7 +204,7 @@ class BlockRaces:
         self.block = block
         self.clock = launch.clock.block(number)
         self._shared = AccessLog()
-        self._unwritten = Unwritten(block.cluster.l2)
+        self.unwritten = Unwritten(block.cluster.l2)
 
     def pass_barrier(self) -> None:
         """Note that all threads of the block have met."""
@@ -224,25 +224,26 @@ class BlockRaces:
     def note_shared(self, rows: list[Rectangle], entry: Entry) -> None:
         """Enter an access; rows are counted from the first byte of L2."""
         with self.launch.lock:
-            self._report(self._shared.add(rows, entry))
-            if self._unwritten.bytes:
+            if found := self._shared.add(rows, entry):
+                self._report(found)
+            if self.unwritten.bytes:
                 if entry.write:
-                    self._unwritten.store(rows)
-                elif found := self._unwritten.load(rows):
+                    self.unwritten.store(rows)
+                elif found := self.unwritten.load(rows):
                     self.launch.tell_unwritten(
-                        self._unwritten, found, entry, f"shared memory of block {self.block.index}"
+                        self.unwritten, found, entry, f"shared memory of block {self.block.index}"
                     )
 
     def taken(self, start: int, stop: int) -> None:
         """Note that the running thread takes these bytes of L2: they are another memory from now on."""
         with self.launch.lock:
             self._report(self._shared.forget(start, stop))
-            self._unwritten.take(start, stop, *calling_place(1))
+            self.unwritten.take(start, stop, *calling_place(1))
 
     def escaped(self, rows: list[Rectangle]) -> None:
         """Note that stores to these bytes are not seen from now on."""
         with self.launch.lock:
-            self._unwritten.store(rows)
+            self.unwritten.store(rows)
 
     def _report(self, found: list[Found]) -> None:
         name = f"shared memory of block {self.block.index}"
@@ -262,7 +263,7 @@ class Flight:
         self.shared = shared  # its context is a block's
         self.over = False
         self.entries: list[Entry] = []
-        self.local: list[tuple[list[Rectangle], Entry]] = []
+        self.local: list[tuple[int, int, list[Rectangle], Entry]] = []  # first byte and end, all of it
 
 
 class ThreadRaces:
@@ -298,7 +299,10 @@ class ThreadRaces:
             self.block.launch.accesses += 1
             self.turn += 1
             if self.flights or self.unwritten.bytes:
-                self._access_local(array, key, write)
+                origin = self.unwritten.origin
+                self._look_at_local(
+                    rectangles(array, origin) if key is ... else selected(array, key, origin), write
+                )  # fmt: skip
             return
         entry = self._entry(self.thread, VERBS[kind], write, *calling_place(1))
         if isinstance(value, NUMBERS):
@@ -323,8 +327,8 @@ class ThreadRaces:
             if operand.space == "local":
                 rows = rectangles(operand.array, self.unwritten.origin)
                 if self.flights or self.unwritten.bytes:
-                    self._look_at_local(entry, rows)
-                flight.local.append((rows, entry))
+                    self._look_at_local(rows, changes, entry)
+                flight.local.append((*_bounds(rows), rows, entry))
             else:
                 entry.end = None
                 rows = rectangles(operand.array, self._origin(operand.array, operand.allocation))
@@ -361,11 +365,11 @@ class ThreadRaces:
         return entry
 
     def _origin(self, array: Array, allocation: Allocation | None) -> int:
-        if allocation is not None:
-            start: int = allocation.data.__array_interface__["data"][0]
-        else:
-            start = self.thread.block.cluster.l2.__array_interface__["data"][0]
-        return start
+        """Return what the places in memory are counted from: the device's address 0, or the first byte of L2."""
+        if allocation is None:
+            return self.block.unwritten.origin
+        start: int = allocation.data.__array_interface__["data"][0]
+        return start - allocation.address
 
     def _enter(self, operand: Accessed, rows: list[Rectangle], entry: Entry) -> None:
         if operand.allocation is not None:
@@ -393,34 +397,31 @@ class ThreadRaces:
         elif allocation is None:
             self.block.escaped(rectangles(array, self._origin(array, None)))
 
-    def _access_local(self, array: Array, key: Key, write: bool) -> None:
-        """Look at a load or a store of the thread's local memory: all of `array`, or what an index array selects."""
-        origin = self.unwritten.origin
-        rows = rectangles(array, origin) if key is ... else selected(array, key, origin)
-        entry = Entry(self.thread, VERBS["store" if write else "load"], write, self.clock.stamp(), self.turn,
-                      *calling_place(2))  # fmt: skip
-        entry.relaxed = self.relaxed > 0
-        self._look_at_local(entry, rows)
-
-    def _look_at_local(self, entry: Entry, rows: list[Rectangle]) -> None:
+    def _look_at_local(self, rows: list[Rectangle], write: bool, mine: Entry | None = None) -> None:
         """Tell of transfers of the thread's own that are in flight over local memory that it accesses, and of loads
-        of what nothing has stored to.
+        of what nothing has stored to. `mine` is a transfer's; that of a load or a store is made where it is told of.
         """
+        low, high = _bounds(rows)
         for flight in self.flights:
-            for others, flown in flight.local:
-                if not (entry.write or flown.write) or flown.context in entry.chain:
-                    continue
-                if ranges := _shared_bytes(rows, others):
-                    self.block.launch.tell(
-                        "transfer in flight", flown, entry, self._memory(), self.thread.grid.chip.ordinal, ranges,
-                        f"`await` the event of that {flight.name} before this line",
-                    )  # fmt: skip
+            for first, last, others, flown in flight.local:
+                if first < high and low < last and (write or flown.write) and (ranges := _shared_bytes(rows, others)):
+                    mine = mine or self._local_entry(write)
+                    if flown.context not in mine.chain:
+                        self.block.launch.tell(
+                            "transfer in flight", flown, mine, self._memory(), self.thread.grid.chip.ordinal, ranges,
+                            f"`await` the event of that {flight.name} before this line",
+                        )  # fmt: skip
         if self.unwritten.bytes:
-            if entry.write:
+            if write:
                 self.unwritten.store(rows)
             elif found := self.unwritten.load(rows):
                 with self.block.launch.lock:
+                    entry = mine or self._local_entry(write)
                     self.block.launch.tell_unwritten(self.unwritten, found, entry, self._memory())
+
+    def _local_entry(self, write: bool) -> Entry:
+        verb = VERBS["store" if write else "load"]
+        return Entry(self.thread, verb, write, self.clock.stamp(), self.turn, *calling_place(2))
 
     def _memory(self) -> str:
         return f"local memory of {self.thread}"
@@ -431,6 +432,13 @@ def _part_of(array: Array, key: Any) -> Array:
     keys = key if isinstance(key, tuple) else (key,)
     part: Array = array[key] if any(each is ... or isinstance(each, str) for each in keys) else array[(*keys, ...)]
     return part
+
+
+def _bounds(rows: list[Rectangle]) -> tuple[int, int]:
+    """Return the first byte of an access and the end of its last; of none, an empty range."""
+    if len(rows) == 1:
+        return rows[0].start, rows[0].stop
+    return min((row.start for row in rows), default=0), max((row.stop for row in rows), default=0)
 
 
 def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[int, int]]:

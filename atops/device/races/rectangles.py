@@ -30,13 +30,16 @@ class Rectangle(NamedTuple):
         return range(self.start, self.start + self.pitch * (self.rows - 1) + 1, self.pitch or 1)
 
 
+new_rectangle = tuple.__new__  # half of what the class's own constructor takes
+
+
 def rectangles(array: Array, origin: int = 0) -> list[Rectangle]:
     """Return the bytes of a view of memory, counted from the address `origin`; each byte once, in no order."""
     if not array.size:
         return []
     start: int = array.__array_interface__["data"][0] - origin
     if array.flags.c_contiguous:
-        return [Rectangle(start, array.nbytes)]
+        return [new_rectangle(Rectangle, (start, array.nbytes, 0, 1))]
     run = array.itemsize
     steps: list[tuple[int, int]] = []  # of the dimensions that are left: distance and count, the nearest first
     for step, count in sorted((abs(step), count) for step, count in zip(array.strides, array.shape, strict=True)):
