@@ -13,6 +13,7 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.agenda import MOST_STEPS, Agenda
@@ -44,9 +45,13 @@ class ScheduledExecutor(InlineExecutor):
     """Run everything as steps of an agenda. `log` has what was chosen, until the program was over."""
 
     def __init__(
-        self, chooser: Chooser, clock: VirtualClock | None = None, limit: int = MOST_STEPS, program: bytes = b""
+        self,
+        chooser: Chooser,
+        clock: VirtualClock | None = None,
+        limit: int = MOST_STEPS,
+        program: Callable[[], bytes] = bytes,
     ) -> None:
-        """Make one; `program` says what it runs, for the string of its schedule."""
+        """Make one; `program` is asked what it runs, for the string of its schedule."""
         self.program = program
         self.departure: str | None = None  # where a replay was another run
         self._over = False
@@ -62,7 +67,7 @@ class ScheduledExecutor(InlineExecutor):
     @property
     def schedule(self) -> str:
         """The string of what was chosen until now, or until the program was over."""
-        return schedule_string(self.log.choices, self.program, whole=self._over)
+        return schedule_string(self.log.choices, self.program(), whole=self._over)
 
     def program_over(self) -> None:
         """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
@@ -387,7 +392,7 @@ def inline_executor(options: EmulatorOptions, main: Callable[..., object] | None
     if options.schedule is None:
         return InlineExecutor(options.seed, clock)
     chooser = _chooser(options, main)
-    return ScheduledExecutor(chooser, clock, options.steps, fingerprint(main, options))
+    return ScheduledExecutor(chooser, clock, options.steps, partial(fingerprint, main, options))
 
 
 def _chooser(options: EmulatorOptions, main: Callable[..., object] | None) -> Chooser:

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import zlib
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from atops.base.errors import InvalidValue
@@ -86,6 +86,8 @@ def _function_of(value: Any) -> FunctionType | None:
     if isinstance(value, FunctionType):
         value = inspect.unwrap(value)
         return value if isinstance(value, FunctionType) else None
+    if isinstance(value, ModuleType):
+        return None
     inner = getattr(value, "function", None) or getattr(value, "__func__", None) or getattr(value, "func", None)
     return inner if isinstance(inner, FunctionType) else None
 
