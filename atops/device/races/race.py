@@ -51,7 +51,8 @@ class Race:
     advice: str
 
     def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.memory}, {self.bytes_shown}", f"  first:  {self.first}"]
+        where = f"{self.memory}, {self.bytes_shown}" if self.ranges else self.memory
+        lines = [f"{self.kind}: {where}", f"  first:  {self.first}"]
         lines += [f"  second: {self.second}", f"  {self.advice}"]
         return "\n".join(lines)
 

@@ -180,13 +180,14 @@ class Executor(ABC):
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""
 
-    def stalled(  # noqa: B027  # where threads run, one of them may still end it
-        self, report: str, timers: int, outside: list[object]
-    ) -> None:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
         """End the awaits of a program that can never go on: every stream stands still, as the report says.
+
+        Returns whether it did: where threads run, one of them may still go on.
 
         `timers` are the driver's own that end nothing, `outside` what streams wait for outside of the board.
         """
+        return False
 
     @abstractmethod
     def check_caller(self) -> None:

@@ -217,19 +217,22 @@ class InlineExecutor(Executor):
                 self._await_timer(None)
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> None:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
 
         A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
+        Returns whether it was so.
         """
         if self.has_steps() or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
-            return
+            return False
         waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
         futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
-        if None not in waits and (threading.active_count() == 1 or all(map(self._stands, (*waits, *futures)))):
-            for each in waits:
-                if isinstance(each, TaskWaiter):
-                    each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
+        if None in waits or (threading.active_count() > 1 and not all(map(self._stands, (*waits, *futures)))):
+            return False
+        for each in waits:
+            if isinstance(each, TaskWaiter):
+                each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
+        return True
 
     def _stands(self, wait: Any) -> bool:
         """Whether what a task or a stream waits for is ended by streams or by other tasks of the loop alone."""

@@ -286,9 +286,11 @@ def check_awaiting(
         f"the coroutine {coroutine.command.name} in {coroutine.queue.label} awaits what waits for it: {coroutine!r} "
         f"awaits {''.join(words)}{coroutine!r}"
     )
+    items = [item for item in dict.fromkeys((coroutine, *way)) if isinstance(item, Completion)]
+    if (detector := coroutine.queue.board.detector) is not None:
+        detector.stalled([(item, why(item)) for item in items])
     if refuse:
         raise WouldDeadlock(f"{text}; await it outside of the coroutine, or enqueue it in another stream")
-    items = [item for item in dict.fromkeys((coroutine, *way)) if isinstance(item, Completion)]
     lines = [f"  {item.queue.label}: {item!r} {why(item)}" for item in items]
     fields = fields_of(coroutine.queue, coroutine.seq)
     log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines), extra=fields)
@@ -364,7 +366,7 @@ class StallWatch:
             if standing != self._reported:
                 self._reported = standing
                 log.warning("%s", report := self.report(heads), extra=driver_fields(self._driver))
-                self._stalled(report, heads)
+                self._stalled(report, heads, told=True)
             self._looking = False  # reported; the next head that parks starts it again
             return
         if all(item.parked is not None or isinstance(item.command, Call) for _, item in heads):
@@ -404,10 +406,13 @@ class StallWatch:
             )  # fmt: skip
         self._calls = begun
 
-    def _stalled(self, report: str, heads: list[tuple[StreamQueue, Completion]]) -> None:
+    def _stalled(self, report: str, heads: list[tuple[StreamQueue, Completion]], told: bool = False) -> None:
+        """Have the executor end what awaits streams that cannot go on; where that is so, the detector reports it."""
         commands = [item.command for _, item in heads]
         outside = [command.awaited.thing for command in commands if isinstance(command, WaitAwaited)]
-        self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+        told = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside) or told
+        if told and (detector := self._driver.detector) is not None:
+            detector.stalled([(item, why(item)) for _, item in heads])
 
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:

@@ -14,11 +14,11 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
-from atops.base.errors import AtopsError, DataRace, PriorLaunchFailure
+from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchFailure
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
-from atops.device.races.race import Race
+from atops.device.races.race import Access, Race
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
@@ -28,7 +28,7 @@ from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_of
-from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure
+from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     NOTHING,
@@ -46,7 +46,7 @@ from atops.runtime.races.command_clock import (
 )
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
-from atops.runtime.races.wording import access_of, advice_for, kind_of, merged
+from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, merged
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -243,6 +243,8 @@ class CommandDetector:
             self.findings.same_value += counted[2]
         for escape in kernels.escapes:
             self.findings.escaped(escape)
+        if isinstance(failure, KernelDeadlock):
+            self.stalled([(item, f"stands: {failure}")])
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
@@ -285,6 +287,14 @@ class CommandDetector:
         for earlier, wrote, low, high in place.history.note(at + start, at + stop, write, epoch):
             key = id(place.history), earlier, wrote, epoch, write
             found.setdefault(key, (place.name, []))[1].append((low, high))
+
+    def stalled(self, items: Iterable[tuple[Completion, str]]) -> None:
+        """Report commands that wait for each other, each with what it waits for, or for what cannot come."""
+        sides = []
+        for item, why in items:
+            site = None if item.epoch is None else item.epoch.site
+            sides.append(Access(item.queue.label, f"{verb(item)} {why}", False, site, f"command {item.seq}"))
+        self.findings.add([deadlock_of(sides)])
 
     def _history(self, memory: Allocation) -> ByteHistory:
         serial = memory.serial

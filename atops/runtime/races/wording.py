@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from atops.device.call_site import Site
-from atops.device.races.race import Access
+from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "kind_of", "line_of", "merged")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "merged")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -73,3 +73,14 @@ def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             found.append((start, stop))
     return tuple(found)
+
+
+def deadlock_of(sides: list[Access]) -> Race:
+    """Return the report of waits that cannot end: the first two, and the others in words."""
+    host = Access("the host", "waits for it", False, None, "")
+    first, second, *others = (*sides, host) if len(sides) == 1 else sides
+    more = "".join(f"; {each}" for each in others)
+    return Race(
+        "deadlock", first, second, "none of these waits can end", -1, (),
+        f"enqueue what is waited for before the wait, or in a stream that goes on{more}",
+    )  # fmt: skip

@@ -859,3 +859,66 @@ def test_a_race_is_logged_once_for_two_lines(caplog: pytest.LogCaptureFixture) -
     (record,) = [each for each in caplog.records if each.name == "atops.races"]
     assert len(report.races) == 1 and report.repeated == 4
     assert record.__dict__["stream"] == "two" and record.__dict__["command"] is not None
+
+
+def test_a_deadlock_is_in_the_report() -> None:
+    """Streams that wait for each other, or for a value that nothing writes: both sides with their lines."""
+
+    async def main(right: bool) -> atops.Report:
+        device = atops.Device(0)
+        one, two = pair(device)
+        words = device.zeros(2, np.uint32)
+        await device.wait()
+        if right:
+            one.write_value(words[:1], 1)
+        two.wait_value(words[:1], 1)
+        two.write_value(words[1:], 1)
+        one.wait_value(words[1:], 1)
+        one.write_value(words[:1], 1)
+        with suppress(atops.errors.WouldDeadlock):
+            await one
+        return device.driver.report()
+
+    options = atops.EmulatorOptions(detect=True, clock="virtual")
+    assert atops.run(main, options, True).verdict == "clean"
+    (race,) = atops.run(main, options, False).races
+    assert race.kind == "deadlock" and {race.first.actor, race.second.actor} == {"one", "two"}
+    assert all(side.site is not None and "waits for a value" in side.what for side in (race.first, race.second))
+
+
+def test_a_coroutine_that_awaits_its_own_stream_is_in_the_report() -> None:
+    """With the command that waits for it."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        one, _ = pair(device)
+
+        async def itself() -> None:
+            with suppress(atops.errors.WouldDeadlock):
+                await one
+
+        one.create_task(itself())
+        await one.fill(device.empty(4), 1.0)
+        return device.driver.report()
+
+    (race,) = atops.run(main, atops.EmulatorOptions(detect=True)).races
+    assert race.kind == "deadlock" and race.first.site is not None
+
+
+def test_a_kernel_whose_threads_all_stand_is_in_the_report() -> None:
+    """As its KernelDeadlock says it."""
+
+    @k.kernel
+    async def divergent() -> None:
+        if k.threadIdx.x == 0:
+            await k.syncthreads()
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        item = device.create_stream().launch(divergent, (1, 2))
+        with suppress(atops.errors.LaunchFailure):
+            await item
+        return device.driver.report()
+
+    report = atops.run(main, atops.EmulatorOptions(detect=True))
+    assert "deadlock" in [race.kind for race in report.races]
