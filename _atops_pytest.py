@@ -6,6 +6,7 @@ imported when a fixture asks for it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import shlex
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers. Refuses a number of seeds below 1."""
     for line in (
+        "schedules(n, strategy='random', ...): check the test under n schedules; arguments as of atops.check",
         "atops_schedules(n): run the test under the seeds 0 to n-1, each of which gives another order",
         "atops_leak_check(on): look for what the test leaves behind, or do not; it goes before the ini value",
     ):
@@ -88,13 +90,39 @@ def _runs_elsewhere(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test that no other plugin runs, on the loop of its board."""
+    """Run an async test that no other plugin runs, on the loop of its board; or check one under many schedules."""
+    if (marker := pyfuncitem.get_closest_marker("schedules")) is not None:
+        _check(pyfuncitem, marker)
+        return True
     board = pyfuncitem.stash.get(BOARD, None)
     if board is None or not board.inline or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
     board.run(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in names})
     return True
+
+
+def _check(item: pytest.Function, marker: pytest.Mark) -> None:
+    """Run a test under many schedules, each with a board of its own, and fail with the report."""
+    from atops.base.errors import UsageError
+    from atops.checking.check import check
+
+    names = item._fixtureinfo.argnames
+    if boards := [name for name in names if name in ("atops_driver", "atops_device", "atops_stream")]:
+        pytest.fail(
+            f"{item.name} is marked schedules, which makes a board for each, and asks for {', '.join(boards)}; "
+            "take atops.Device(0) in the test instead",
+            pytrace=False,
+        )
+    arguments = {name: item.funcargs[name] for name in names}
+    program = functools.partial(item.obj, **arguments) if arguments else item.obj
+    options = {"options": arguments["atops_options"]} if "atops_options" in arguments else {}
+    try:
+        report = check(program, *marker.args, **{**options, **marker.kwargs})
+    except (TypeError, UsageError) as error:
+        given = [*map(repr, marker.args), *(f"{name}={value!r}" for name, value in marker.kwargs.items())]
+        pytest.fail(f"{item.nodeid}: schedules({', '.join(given)}): {error}", pytrace=False)
+    report.raise_if_failed()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,6 +28,8 @@ from atops.base.errors import DataRace
 from atops.base.neighbours import cure, import_of
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
+from atops.checking.check import check
+from atops.checking.check_report import CheckFailed, CheckReport
 from atops.device.memory.value_wait import Condition
 from atops.device.races.race import Race
 from atops.kernels.launch_config import LaunchConfig
@@ -58,6 +60,8 @@ __version__ = "0.1.0"
 
 __all__ = (
     "Buffer",
+    "CheckFailed",
+    "CheckReport",
     "Completion",
     "Condition",
     "DataRace",
@@ -86,6 +90,7 @@ __all__ = (
     "Symbol",
     "Trace",
     "TraceRecord",
+    "check",
     "current_driver",
     "default_driver",
     "errors",

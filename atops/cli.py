@@ -1,4 +1,4 @@
-"""The command line: `atops run`, `trace`, `demo`, `info` and `bench`. Each command's module declares its arguments."""
+"""The command line: `atops run`, `check`, `trace`, `demo`, `info`, `bench`. Their modules declare their arguments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ("main",)
 
 SUMMARIES = {
     "run": "run a Python program: strict, from a seed, on another board, or with its trace written",
+    "check": "run a Python program under many schedules, until one fails; make that one small, and show it",
     "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
     "demo": "count the bytes of files on the device, through an awaitable pipeline",
     "info": "show devices, memory and architecture",
@@ -102,4 +103,3 @@ def _parser() -> argparse.ArgumentParser:
         if name != "bench":
             _module(name).add_arguments(command)
     return top
-

@@ -1,6 +1,7 @@
 """Floor 6: what the commands of `atops` run, and what writes docs/language.md. Made of public names.
 
 run                 `atops run`: a program, strict, from a seed, on another board, with its trace or its profile
+check               `atops check`: a program under many schedules
 show_trace          `atops trace`: what a trace file holds
 demo                the demo, its command line, the files that it reads
 demo_report         its outcome, its report, its progress bar

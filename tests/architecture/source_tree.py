@@ -31,6 +31,7 @@ FLOORS = {
     "atops.errors": 5,
     "atops.executable": 5,
     "atops.bridge": 5,
+    "atops.checking": 5,
     "atops.tops": 5,
     "atops.apps": APPS,
     "atops.otel": APPS,
@@ -61,6 +62,7 @@ FOLDERS = (
         "atops.runtime.pools", "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime",
         "atops.runtime.executables",
     ),
+    ("atops.checking.strategies", "atops.checking"),
     ("atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops"),
     ("atops", "atops.apps"),
     (

@@ -38,6 +38,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
     "atops.tops.aio": "a public name",
+    "atops_widgets.magics.checking": "what a cell becomes to be checked, beside the magics of which it is one",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "atops.runtime.queues.drain:DrainedQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",

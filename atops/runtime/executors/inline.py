@@ -243,6 +243,9 @@ class InlineExecutor(Executor):
         children = getattr(wait, "_children", ())  # of asyncio.gather
         return bool(children) and all(map(self._stands, children))
 
+    def at_rest(self) -> None:
+        """Note that nothing is ready, and no timer, file or signal handler makes anything so; a thread still may."""
+
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""
         if threading.get_ident() != self._thread:
@@ -433,6 +436,8 @@ class PatientSelector(selectors.DefaultSelector):
         elif due is not None:
             left = max(0, due - executor.now()) / 1e9
             timeout = left if timeout is None else min(timeout, left)
+        if timeout is None and not executor.loop.may_go_on():
+            executor.at_rest()
         return super().select(timeout)
 
     def _moves(self, due: int | None) -> bool:

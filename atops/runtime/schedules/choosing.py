@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import os
 import threading
 from asyncio import Future
 from collections import deque
@@ -19,17 +20,18 @@ from typing import Any, TypeVar, TypeVarTuple
 from atops.base.agenda import MOST_STEPS, Agenda
 from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, ChoiceLog, Chooser, Name, Plain, Random
 from atops.base.clock import VirtualClock
-from atops.base.errors import IllegalState, NotSupported, StepLimit
+from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import RecordedReplay, read_schedule, schedule_string
 from atops.base.waiting.asyncio_loop import AsyncioLoop
 from atops.base.waiting.loop_adapter import LoopAdapter
+from atops.device.call_site import PACKAGE, file_shown
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
 from atops.runtime.schedules.fingerprint import check_fingerprint, fingerprint
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
-__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "inline_executor")
+__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "inline_executor", "stands_at")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,6 +40,7 @@ PASSING: Name = (TIME, "goes on")
 KERNELS = frozenset((THREAD, TRANSFER, "block"))
 ENGINES = frozenset(("copy", "copy half"))
 OWN = frozenset((LoopAdapter._read_mail, AsyncioLoop._answer, AsyncioLoop._hang_bell))
+ASYNCIO = os.path.dirname(asyncio.__file__) + os.sep
 MORE_STEPS = 100_000  # for closing what is left after the limit
 
 
@@ -232,6 +235,15 @@ class ScheduledExecutor(InlineExecutor):
         self._endless = self._endless + 1 if kernel else 0
         return True
 
+    def at_rest(self) -> None:
+        """Raise WouldDeadlock out of the run: other threads are refused, so nothing will ever go on."""
+        if self._over or not asyncio.all_tasks(self.loop):
+            return
+        self.program_over()
+        tasks = [(_name_of(task), stands_at(task)) for task in asyncio.all_tasks(self.loop)]
+        waits = sorted(f"{name} waits at {place}" for name, place in tasks if place)
+        raise WouldDeadlock(f"nothing is left to run, and the program is not over: {'; '.join(waits)}")
+
     def refuse_thread(self, name: str) -> IllegalState:
         """End the run because another thread uses its loop, and return the error for that thread, too."""
         text = (
@@ -407,3 +419,22 @@ def _chooser(options: EmulatorOptions, main: Callable[..., object] | None) -> Ch
         return RecordedReplay(recorded)
     assert schedule is not None
     return schedule
+
+
+def stands_at(task: asyncio.Task[Any]) -> str:
+    """Return the innermost "file:line" of the program at which a task goes on, or waits; empty where it has none."""
+    place = ""
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is None:
+            break
+        if not frame.f_code.co_filename.startswith((PACKAGE, ASYNCIO)):
+            place = f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return place
+
+
+def _name_of(task: asyncio.Task[Any]) -> str:
+    name = str(getattr(task.get_coro(), "__qualname__", "a task"))
+    return "the program" if name.startswith("Interrupts.") else name

@@ -15,13 +15,15 @@ from typing import Any
 
 from atops.base.errors import InvalidValue
 from atops.base.options import EmulatorOptions
-from atops.base.schedule_string import Recorded
+from atops.base.schedule_string import Recorded, read_schedule
 from atops.device.call_site import PACKAGE
 
-__all__ = ("check_fingerprint", "fingerprint")
+__all__ = ("as_recorded", "check_fingerprint", "fingerprint")
 
 # Options that change no choice, or say what is chosen.
-OTHERS = frozenset(("schedule", "seed", "steps", "trace", "abort_grace", "callback_threads", "warm_bytes", "slice"))
+OTHERS = frozenset((
+    "schedule", "seed", "detect", "steps", "trace", "abort_grace", "callback_threads", "warm_bytes", "slice",
+))  # fmt: skip
 OF_PROGRAM = 4  # bytes
 
 
@@ -43,6 +45,18 @@ def check_fingerprint(recorded: Recorded, main: Callable[..., object] | None, op
         )
     if recorded.program != here:
         raise InvalidValue(f"the schedule of {_name(main)} was made under other options than {options!r}")
+
+
+def as_recorded(options: EmulatorOptions, main: Callable[..., object]) -> EmulatorOptions:
+    """Return the options with the clock of their schedule's string, if it is one of `main` under the virtual clock.
+
+    Raises InvalidValue for a string that is none.
+    """
+    schedule = options.schedule
+    if not isinstance(schedule, str) or schedule in ("plain", "random") or options.clock == "virtual":
+        return options
+    virtual = dataclasses.replace(options, clock="virtual")
+    return virtual if read_schedule(schedule).program == fingerprint(main, virtual) else options
 
 
 def _name(main: object) -> str:

@@ -238,7 +238,8 @@ def test_a_string_that_does_not_fit_is_refused() -> None:
     refused("of version 'v2'", schedule="v2" + text[2:])
     refused("is of another program than two_streams", two_streams)
     refused("made under other options", strict=True)
-    refused("made under other options", clock="wall")
+    refused("made under other options", devices=2)
+    run(two_blocks, text, clock="wall")  # which is the default: the string brings its own clock
     with pytest.raises(InvalidValue, match="expected 'random', 'plain', the string of a run"):
         EmulatorOptions(schedule="anything")
 

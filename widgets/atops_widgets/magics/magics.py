@@ -1,4 +1,4 @@
-"""`%load_ext atops_widgets`: `%%timeline`, `%%kernel`, `%atops`, and failures that show the kernel's own lines."""
+"""`%load_ext atops_widgets`: `%%timeline`, `%%kernel`, `%%schedules`, `%atops`, failures with the kernel's lines."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe
 from atops.trace.text import format_bytes
 from atops_widgets.feed.columns import plural
+from atops_widgets.magics.checking import check_cell
 from atops_widgets.magics.failure_text import SHOWN, show_failure
 from atops_widgets.timeline.timeline import Timeline
 
@@ -177,7 +178,7 @@ def compile_cell(options: str, source: str, name: str, namespace: MutableMapping
     return "\n".join(lines) or "the cell defines nothing"
 
 
-MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("line", "atops"))
+MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("cell", "schedules"), ("line", "atops"))
 
 
 class Extension:
@@ -228,6 +229,13 @@ class Extension:
         `k` and `np` are there without an import; what the cell defines lands in the notebook's namespace.
         """
         print(compile_cell(line, cell, f"In[{self._shell.execution_count - 1}]", self._shell.user_ns))
+
+    def schedules(self, line: str, cell: str) -> None:
+        """Check this cell under many schedules: `%%schedules 200`, `%%schedules 200 pct`, or a schedule's string.
+
+        Each run has the notebook's names, and keeps its own to itself. The report follows.
+        """
+        display(check_cell(line, cell, f"In[{self._shell.execution_count - 1}]", self._shell.user_ns))  # type: ignore[no-untyped-call]  # IPython has no types
 
     def atops(self, _line: str = "") -> None:
         """Show the drivers that are open, with devices, memory in use and the streams that have work."""

@@ -1,0 +1,101 @@
+"""`atops check`: a program under many schedules, until one fails."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import runpy
+import sys
+from types import CodeType
+from typing import Any, get_args
+
+from atops.base.errors import UsageError
+from atops.checking.check import Checking, StrategyName
+
+__all__ = ("add_arguments", "main")
+
+EPILOG = """\
+SCRIPT runs as `python SCRIPT` does, once for each schedule, in one thread and on the virtual clock: what it gives to
+atops.run or asyncio.run, or its blocking calls. SCRIPT:NAME calls a function of it, a coroutine function or a plain
+one, without arguments. What it prints is not shown. Exit code 0: it passed under all schedules that were run; 1: it
+failed, and the report says under which schedule; 2: a mistake in the arguments; 3: inconclusive."""
+FAILED, BAD, INCONCLUSIVE = 1, 2, 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("script", metavar="SCRIPT[:NAME]", help="the program, and a function of it")
+    add("--schedules", type=int, default=500, metavar="N", help="how many schedules to run at most; 500")
+    add("--strategy", choices=get_args(StrategyName), default="random", help="which schedules; random")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of random and pct; 0")
+    add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make; 100000")
+    add("--same-result", action="store_true", help="fail where NAME returns something else than in the first run")
+    add("--json", action="store_true", help="print the report as JSON")
+
+
+def main(arguments: Any) -> int:
+    """Check a program. Returns 0, 1 if it fails, 2 for bad input, 3 if it cannot be told."""
+    path, name = _split(arguments.script)
+    try:
+        with open(path, "rb") as file:
+            code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
+        folder = os.path.dirname(os.path.realpath(path))
+        sys.path.insert(0, folder)
+        program = _script(code, path) if not name else _function(path, name)
+        if not name:
+            program.__name__ = os.path.basename(path)
+        checking = Checking(
+            program, arguments.schedules, arguments.strategy, (), None, arguments.seed, 2, arguments.steps,
+            arguments.same_result, 300,
+        )  # fmt: skip
+    except (OSError, SyntaxError, UsageError, _NoFunctionError) as error:
+        said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)
+        print(f"atops check: error: {said}", file=sys.stderr)
+        return BAD
+    with contextlib.redirect_stdout(io.StringIO()):
+        report = checking.run()
+    print(report.to_json() if arguments.json else report)
+    if report.found.choices == 0 and report:
+        print(f"atops check: note: nothing in {path} runs on a device or a loop", file=sys.stderr)
+    return 0 if report else FAILED if report.verdict == "failed" else INCONCLUSIVE
+
+
+class _NoFunctionError(Exception):
+    """The script has no such function."""
+
+
+def _split(script: str) -> tuple[str, str]:
+    """Return the path, and the name of a function or nothing."""
+    path, colon, name = script.rpartition(":")
+    return (path, name) if colon and name.isidentifier() and not os.path.exists(script) else (script, "")
+
+
+def _script(code: CodeType, path: str) -> Any:
+    """Return a function that runs a script as its own main program."""
+
+    def program() -> None:
+        before = sys.argv[:]
+        sys.argv[:] = [path]
+        try:
+            exec(code, {"__name__": "__main__", "__file__": os.path.abspath(path), "__builtins__": __builtins__})
+        except SystemExit as ended:
+            if ended.code not in (None, 0):
+                raise
+        finally:
+            sys.argv[:] = before
+
+    return program
+
+
+def _function(path: str, name: str) -> Any:
+    """Return a function of a script, which is run once, with another name than a main program's."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = runpy.run_path(path, run_name="__atops_check__").get(name)
+    if not callable(found):
+        raise _NoFunctionError(f"{path} has no function {name!r}")
+    return found

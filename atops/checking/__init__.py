@@ -1,0 +1,10 @@
+"""Checking a program under many schedules: `atops.check`.
+
+strategies    ways of going through the schedules: at random, with few switches, all that differ
+search        run until one fails; knows a program as a function of a chooser
+shrink        fewer switches for the same failure
+runner        one run of a program under a chooser
+actors        whose a name is, and where in the program things stand
+check         `atops.check` itself, and its awaitable twin
+check_report  what a check found; drawing: the failing run as text
+"""

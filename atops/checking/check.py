@@ -1,0 +1,198 @@
+"""`atops.check`: a program under many schedules, until one fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.options import EmulatorOptions, whole
+from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.base.waiting.parking_lot import Ending
+from atops.checking.check_report import CheckReport, ForcedChoice
+from atops.checking.runner import Program, Runner, Watching
+from atops.checking.search import Found, search
+from atops.checking.shrink import Switches
+from atops.checking.strategies.dpor import Dpor
+from atops.checking.strategies.exhaustive import Exhaustive
+from atops.checking.strategies.sampling import Pct, RandomRuns, Repeated
+from atops.checking.strategies.strategy import Strategy
+
+__all__ = ("Check", "Checking", "StrategyName", "check")
+
+StrategyName: TypeAlias = Literal["random", "pct", "dpor", "exhaustive"]
+MOST_STEPS = 100_000
+
+
+class Check:
+    """Run a program under many schedules: `atops.check(program)`, or `await atops.check.aio(program)` in a loop."""
+
+    def __call__(
+        self,
+        program: Program,
+        schedules: int = 500,
+        strategy: StrategyName | str = "random",
+        *,
+        arguments: Sequence[object] = (),
+        options: EmulatorOptions | None = None,
+        seed: int = 0,
+        switches: int = 2,
+        steps: int = MOST_STEPS,
+        same_result: bool = False,
+        replays: int = 300,
+    ) -> CheckReport:
+        """Run `program(*arguments)` under up to `schedules` schedules, and stop at the first that fails.
+
+        The program is a coroutine function, which runs as in `atops.run`, or a plain one, whose blocking calls run the
+        steps; each run has a board of its own, from `options`, and the virtual clock. It fails by what it raises, an
+        assertion, a deadlock, a report of the detectors in strict mode; by StepLimit after `steps` steps; and where
+        `same_result`, by returning something else than the first run did. The plain schedule, first come, first
+        served, is the first. A failing schedule is made small by up to `replays` further runs.
+
+        - "random": schedules of the seeds from `seed` on.
+        - "pct": at most `switches` changes of priority at random places of each run (probabilistic concurrency
+          testing): the better one for long runs and failures that need few switches.
+        - "dpor": all schedules, but those that differ only in the order of steps that do not matter to each other.
+        - "exhaustive": depth first through all of them, pruned less.
+        - the string of a report's schedule: that one alone.
+
+        The same arguments give the same report in every process. Programs have to be the same in each run but for the
+        schedule; one that is not is found inconclusive.
+
+        Raises InvalidType for a program that cannot be called, InvalidValue for other arguments that make no sense,
+        RuntimeError inside a running loop: `await atops.check.aio(...)` there.
+        """
+        search = Checking(program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays)
+        if running_loop_adapter() is not None:
+            raise RuntimeError(f"check of {program!r} inside a running loop; write: await atops.check.aio(...)")
+        return search.run()
+
+    async def aio(
+        self,
+        program: Program,
+        schedules: int = 500,
+        strategy: StrategyName | str = "random",
+        *,
+        arguments: Sequence[object] = (),
+        options: EmulatorOptions | None = None,
+        seed: int = 0,
+        switches: int = 2,
+        steps: int = MOST_STEPS,
+        same_result: bool = False,
+        replays: int = 300,
+    ) -> CheckReport:
+        """As a call, on a thread of its own: for asyncio and trio, and for notebooks.
+
+        Cancelling it ends the search after the run that goes on. Raises what the call raises; RuntimeError where no
+        loop runs.
+        """
+        search = Checking(program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays)
+        adapter = current_loop_adapter()
+        over = Ending(f"the check of {search.name}")
+        reports: list[CheckReport] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                reports.append(search.run())
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                over.end()
+
+        threading.Thread(target=work, name="atops check", daemon=True).start()
+        try:
+            await adapter.park(over)
+        finally:
+            search.stopped = True
+        if errors:
+            raise errors[0]
+        return reports[0]
+
+    def __repr__(self) -> str:
+        return "<atops.check: call it with a program, or await atops.check.aio(program)>"
+
+
+class Checking:
+    """One check: its arguments, which are looked at here, and its course."""
+
+    def __init__(
+        self, program: Program, schedules: int, strategy: str, arguments: Sequence[object],
+        options: EmulatorOptions | None, seed: int, switches: int, steps: int, same_result: bool, replays: int,
+    ) -> None:  # fmt: skip
+        if not callable(program):
+            raise InvalidType(f"check of {program!r}; expected a coroutine function or a plain one")
+        if strategy not in get_args(StrategyName) and not strategy.startswith("v"):
+            raise InvalidValue(
+                f"strategy is {strategy!r}; expected 'random', 'pct', 'dpor', 'exhaustive', or the string of a schedule"
+            )
+        for name, value, least in (
+            ("schedules", schedules, 1), ("switches", switches, 0), ("steps", steps, 1), ("replays", replays, 0),
+        ):  # fmt: skip
+            if not whole(value) or value < least:
+                raise InvalidValue(f"{name} is {value!r}; expected a whole number, {least} or more")
+        if not whole(seed):
+            raise InvalidValue(f"seed is {seed!r}; expected a whole number")
+        options = EmulatorOptions.from_environment() if options is None else options
+        if not isinstance(options, EmulatorOptions):
+            raise InvalidType(f"the options of check are {options!r}; expected EmulatorOptions")
+        if options.workers != 1:
+            raise InvalidValue(f"workers is {options.workers!r}; a check runs inline, in one thread: workers=1")
+        if options.schedule is not None:
+            raise InvalidValue("the options of check have a schedule; check tries many, and the seed says which")
+        self.name = _name(program)
+        self.runner = Runner(program, tuple(arguments), options, steps)
+        self.schedules, self.seed = schedules, seed
+        if strategy in get_args(StrategyName):
+            self.strategy: Strategy = _strategy(strategy, seed, switches)
+        else:
+            self.strategy, self.schedules, replays = Repeated(self.runner.recorded(strategy)), 1, 0
+        self.same_result, self.replays = same_result, replays
+        self.stopped = False
+
+    def run(self) -> CheckReport:
+        """Search, and report."""
+        found = search(
+            self.runner, self.strategy, self.schedules, same_result=self.same_result, replays=self.replays,
+            stopped=lambda: self.stopped,
+        )  # fmt: skip
+        if found.verdict != "failed":
+            return CheckReport(self.name, self.strategy.name, self.seed, self.schedules, found)
+        return self._replayed(found)
+
+    def _replayed(self, found: Found) -> CheckReport:
+        """Run the failing schedule once more, and note where everything stands."""
+        shrunk = found.shrunk
+        names = found.names if shrunk is None else shrunk.names
+        again = Switches({}, names)
+        watching = Watching(again)
+        self.runner(watching)
+        forced = []
+        for each in again.forced.values():
+            here = watching.all_places[each.position]
+            came, missed = here.get(each.name, ""), here.get(each.instead_of, "")
+            forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
+        return CheckReport(
+            self.name, self.strategy.name, self.seed, self.schedules, found, self.runner.string(), tuple(forced),
+            tuple(watching.names), tuple(watching.places), plain=self.runner.plain,
+        )  # fmt: skip
+
+
+def _name(program: Program) -> str:
+    inner = getattr(program, "func", program)  # of a partial
+    return str(getattr(inner, "__name__", None) or repr(inner))
+
+
+def _strategy(name: str, seed: int, switches: int) -> Strategy:
+    made: dict[str, Callable[[], Any]] = {
+        "random": lambda: RandomRuns(seed),
+        "pct": lambda: Pct(seed, switches),
+        "dpor": Dpor,
+        "exhaustive": Exhaustive,
+    }
+    strategy: Strategy = made[name]()
+    return strategy
+
+
+check: Final = Check()

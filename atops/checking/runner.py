@@ -1,0 +1,185 @@
+"""One run of a program under a chooser: inline, on the virtual clock, with a board of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from atops.base.agenda import Agenda
+from atops.base.choice import Chooser, Name
+from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
+from atops.base.options import EmulatorOptions
+from atops.base.schedule_string import Recorded, read_schedule
+from atops.checking.actors import place_of, raised_at
+from atops.checking.search import Ended, Failure
+from atops.kernels.vectors.counting import counting
+from atops.runtime.board.current_device import DEFAULT, enter, leave
+from atops.runtime.driver import Driver, board_of
+from atops.runtime.executors.inline import collecting_by_steps
+from atops.runtime.interrupts import Interrupts
+from atops.runtime.run import INSTEAD, drive
+from atops.runtime.schedules.choosing import ScheduledExecutor, inline_executor
+from atops.runtime.schedules.fingerprint import check_fingerprint
+
+__all__ = ("Program", "Runner", "Watching", "classified")
+
+Program = Callable[..., Any]
+
+
+class Runner:
+    """Runs `program(*arguments)` under one chooser after another."""
+
+    def __init__(self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int) -> None:
+        self.program, self.arguments = program, arguments
+        self.options = replace(options, clock="virtual", steps=steps)
+        self.plain = not asyncio.iscoroutinefunction(program)
+
+    def __call__(self, chooser: Chooser) -> Ended:
+        """Run once. What the program raises is how it failed; Ctrl-C comes out."""
+        self.chooser = chooser
+        options = replace(self.options, schedule=chooser)
+        executor = self._executor(options, self.program)
+        try:
+            if self.plain:
+                return Ended(self._plain(options, executor))
+            return Ended(self._run(self.program, self.arguments, options, executor))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return Ended(failure=classified(error))
+
+    def _executor(self, options: EmulatorOptions, main: Program) -> ScheduledExecutor:
+        """Return the host of one run, which ends where nothing can go on."""
+        executor = inline_executor(options, main)
+        assert isinstance(executor, ScheduledExecutor)
+        if isinstance(self.chooser, Watching):
+            self.chooser.agenda = executor.agenda
+        self.executor = executor
+        return executor
+
+    def recorded(self, schedule: str) -> Recorded:
+        """Return a schedule string, read. Raises InvalidValue where it is not one of this program and these options."""
+        recorded = read_schedule(schedule)
+        check_fingerprint(recorded, self.program, self.options)
+        return recorded
+
+    def string(self) -> str:
+        """Return the schedule of the latest run."""
+        return self.executor.schedule
+
+    def _run(
+        self, main: Program, arguments: tuple[object, ...], options: EmulatorOptions, executor: ScheduledExecutor
+    ) -> object:
+        """Run a coroutine function, as `atops.run` does."""
+        results: list[object] = []
+        loop = asyncio.Runner(loop_factory=lambda: executor.loop)
+        with Interrupts() as interrupts, collecting_by_steps(), counting(True), loop as runner:
+            driver = Driver(options, executor=executor)
+            enter(driver, board_of(driver))
+            program = drive(main, arguments, driver, results, interrupts)
+            try:
+                runner.run(interrupts.watch(program, executor))
+            finally:
+                leave(driver)
+        return results.pop()
+
+    def _plain(self, options: EmulatorOptions, executor: ScheduledExecutor) -> object:
+        """Run a plain function: its blocking calls run the steps. What it returns is awaited if it can be.
+
+        Where it calls `asyncio.run`, the steps run there, and where `atops.run`, under the same chooser.
+        """
+        before, asyncio_run, thread = DEFAULT[:], asyncio.run, threading.get_ident()
+        with collecting_by_steps(), counting(True), asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
+
+            def run_here(main: Any, **how: Any) -> Any:
+                return runner.run(main) if threading.get_ident() == thread else asyncio_run(main, **how)
+
+            driver = Driver(options, executor=executor)
+            board = board_of(driver)
+            DEFAULT[:] = [board]
+            enter(driver, board)
+            asyncio.run = run_here
+            INSTEAD[thread] = self._nested
+            try:
+                result = self.program(*self.arguments)
+                return runner.run(_awaited(result)) if inspect.isawaitable(result) else result
+            finally:
+                del INSTEAD[thread]
+                asyncio.run = asyncio_run
+                executor.program_over()
+                leave(driver)
+                DEFAULT[:] = before
+                runner.run(driver.aclose())
+
+    def _nested(self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...]) -> object:
+        """Run what a plain program gives to `atops.run`, under this run's chooser."""
+        options = replace(options, clock="virtual", schedule=self.chooser, steps=self.options.steps)
+        executor = self._executor(options, main)
+        return self._run(main, arguments, options, executor)
+
+
+async def _awaited(value: Any) -> object:
+    return await value
+
+
+class Watching:
+    """A chooser that asks another one, and notes where in the program each choice stood and what it came before."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser = chooser
+        self.agenda: Agenda | None = None  # of the run, once it has begun
+        self.names: list[Name] = []
+        self.places: list[str] = []
+        self.all_places: list[dict[Name, str]] = []  # of all that could come
+
+    def choose(self, kind: str, names: Sequence[Name]) -> int:
+        """Return what the other one chooses."""
+        index = self.chooser.choose(kind, names)
+        here = {name: self._place(name) for name in names}
+        self.names.append(names[index])
+        self.places.append(here[names[index]])
+        self.all_places.append(here)
+        return index
+
+    def _place(self, name: Name) -> str:
+        agenda = self.agenda
+        if agenda is None or name not in agenda.names:
+            return ""
+        return place_of(agenda.steps[agenda.names.index(name)])
+
+
+def classified(error: BaseException) -> Failure:
+    """Return what kind of failure an exception is, and its first line with the place in the program."""
+    inner = list(_causes(error))
+    kind = "exception"
+    if any(isinstance(each, StepLimit) for each in inner):
+        kind = "step limit"
+    elif any(isinstance(each, KernelDeadlock | WouldDeadlock) for each in inner):
+        kind = "deadlock"
+    elif any(type(each).__name__ == "DataRace" for each in inner):
+        kind = "race"
+    elif any(isinstance(each, AssertionError) for each in inner):
+        kind = "assertion"
+    said = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
+    return Failure(kind, f"{text} ({place})" if place and place not in text else text, error)
+
+
+def _causes(error: BaseException | None) -> Sequence[BaseException]:
+    """Return an error, those inside it if it is a group, and what they come from."""
+    found: list[BaseException] = []
+    left = [error]
+    while left:
+        each = left.pop(0)
+        if each is None or each in found:
+            continue
+        found.append(each)
+        if isinstance(each, BaseExceptionGroup):
+            left += each.exceptions
+        left.append(each.__cause__)
+    return found

@@ -1,0 +1,205 @@
+"""Running a program under one schedule after another until it fails, and making the failing schedule small.
+
+It knows a program as a function of a chooser; what stands behind that is for `check.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from atops.base.choice import Chooser, Name, Plain
+from atops.checking.shrink import Shrunk, Switches, shrink
+from atops.checking.strategies.strategy import Differs, Recorder, StepAccesses, Strategy
+
+__all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Run", "Verdict", "alike", "search")
+
+Verdict: TypeAlias = Literal["proved", "explored", "inconclusive", "failed"]
+
+DIFFERENT = "different results"
+NOT_AGAIN = "it failed once, and not again under the same schedule: it depends on something else, too"
+
+
+class Failure(NamedTuple):
+    """How a run failed."""
+
+    kind: str
+    """"exception", "assertion", "race", "deadlock", "step limit" or "different results"."""
+    text: str
+    error: BaseException | None = None
+
+    @property
+    def signature(self) -> tuple[str, str]:
+        """What another failure has in common with this one if it is the same one."""
+        return self.kind, type(self.error).__name__
+
+
+class Ended(NamedTuple):
+    """How a run ended: what it returned, or how it failed. Neither counts where its chooser has cut it short."""
+
+    result: object = None
+    failure: Failure | None = None
+
+
+Run: TypeAlias = Callable[[Chooser], Ended]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found."""
+
+    verdict: Verdict
+    why: str
+    """Of a verdict that is inconclusive, what stood in the way; of "explored" and "proved", what was covered."""
+    runs: int
+    """All that were made, but for the replays of shrinking."""
+    cut: int
+    """Of those, the runs that were cut short because they led where another one had been."""
+    choices: int
+    """In the longest run."""
+    failure: Failure | None = None
+    names: tuple[Name, ...] = ()
+    """What came in the failing run, before it was made small."""
+    shrunk: Shrunk | None = None
+    passing: tuple[Name, ...] | None = None
+    """What came in a run that did not fail."""
+
+
+class _Always:
+    """The strategy of one run: first come, first served."""
+
+    name = "plain"
+    exhausted = False
+
+    def __init__(self) -> None:
+        self.choose = Plain().choose
+        self.options = 1  # the most names that a choice had
+
+    def note(self, accesses: StepAccesses | None) -> None:
+        """Take no notice."""
+
+    def over(self) -> bool:
+        """There is one run."""
+        return False
+
+
+def alike(one: object, other: object) -> bool:
+    """Whether two results are the same: arrays by their elements, NaN like NaN, also in lists, tuples and dicts."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        left, right = np.asarray(one), np.asarray(other)
+        floats = left.dtype.kind in "fc" and right.dtype.kind in "fc"
+        return left.shape == right.shape and bool(np.array_equal(left, right, equal_nan=floats))
+    if type(one) is type(other) and isinstance(one, list | tuple):
+        assert isinstance(other, list | tuple)
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(value, other[key]) for key, value in one.items())
+    return bool(one == other) or (one != one and other != other)
+
+
+def search(
+    run: Run, strategy: Strategy, schedules: int, *, same_result: bool = False, replays: int = 300,
+    stopped: Callable[[], bool] = bool,
+) -> Found:  # fmt: skip
+    """Run under the plain schedule and then under those of the strategy, `schedules` in all; stop at the first failure.
+
+    Where `same_result` every run has to return what the first one did. `replays` bounds the runs that make a failing
+    schedule small; 0 leaves it as it is. `stopped` is asked between two runs.
+    """
+    work = _Search(run, same_result)
+    plain = strategy.name in ("random", "pct")  # the others begin with it by themselves
+    strategies: list[Strategy] = [_Always(), strategy] if plain else [strategy]
+    failed: Failure | None = None
+    stopped_at, another = False, True
+    for each in strategies:
+        another = True
+        while another and failed is None and work.runs < schedules:
+            if stopped_at := stopped():
+                break
+            failed = work.once(each)
+            try:
+                another = failed is not None or (not work.differs and each.over())
+            except Differs as error:
+                work.differs = str(error)
+            if work.differs:
+                return work.found("inconclusive", work.differs)
+    if failed is not None:
+        return work.make_small(failed, replays)
+    if stopped_at:
+        return work.found("inconclusive", "it was stopped")
+    if work.most_options <= 1 and work.runs:
+        return work.found("proved", "nothing in it could come in another order")
+    if strategy.exhausted:
+        classes = work.runs - work.cut
+        schedules_said = "1 schedule" if classes == 1 else f"{classes:,} schedules"
+        return work.found("proved", f"all that differ, {schedules_said}, were run")
+    return work.found("explored", "")
+
+
+class _Search:
+    def __init__(self, run: Run, same_result: bool) -> None:
+        self.run, self.same_result = run, same_result
+        self.runs = self.cut = self.choices = self.most_options = 0
+        self.names: tuple[Name, ...] = ()
+        self.passing: tuple[Name, ...] | None = None
+        self.first: Ended | None = None
+        self.differs = ""  # where the program is not the same in two runs of one schedule
+
+    def once(self, strategy: Strategy) -> Failure | None:
+        """Run once. Returns how it failed."""
+        chooser = Recorder(strategy)
+        self.runs += 1
+        try:
+            ended = self.run(chooser)
+        finally:
+            self.choices = max(self.choices, len(chooser.names))
+            self.most_options = max(self.most_options, chooser.most)
+        if isinstance(chooser.cut, Differs):
+            self.differs = str(chooser.cut)
+            return None
+        if chooser.cut is not None:
+            self.cut += 1
+            return None
+        failure = self.judge(ended)
+        if failure is not None:
+            self.names = tuple(chooser.names)
+        elif self.passing is None:
+            self.passing = tuple(chooser.names)
+        return failure
+
+    def judge(self, ended: Ended) -> Failure | None:
+        """Return how a run failed, also by what it returned."""
+        if ended.failure is not None or not self.same_result:
+            return ended.failure
+        if self.first is None:
+            self.first = ended
+        elif not alike(self.first.result, ended.result):
+            return Failure(DIFFERENT, f"returned {_brief(ended.result)}; the first run {_brief(self.first.result)}")
+        return None
+
+    def make_small(self, failed: Failure, replays: int) -> Found:
+        """Make the failing schedule small, as far as the replays reach."""
+
+        def fails(chooser: Switches) -> bool:
+            failure = self.judge(self.run(chooser))
+            return failure is not None and failure.signature == failed.signature
+
+        if replays <= 0:
+            return self.found("failed", "", failed)
+        shrunk = shrink(fails, self.names, replays)
+        if shrunk is None:
+            return self.found("inconclusive", NOT_AGAIN, failed)
+        return self.found("failed", "", failed, shrunk)
+
+    def found(self, verdict: Verdict, why: str, failure: Failure | None = None, shrunk: Shrunk | None = None) -> Found:
+        """Return what was found until now."""
+        passing = self.passing if shrunk is None or shrunk.passing is None else shrunk.passing
+        return Found(verdict, why, self.runs, self.cut, self.choices, failure, self.names, shrunk, passing)
+
+
+def _brief(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,319 @@
+"""`atops.check` on programs: what it finds, what it says, and that the schedule it gives repeats the failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atops
+from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from tests.checking.seeded_bugs import BUGS, update_lost_between_threads
+from tests.every import every
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def race() -> int:
+    """Two streams fill one word."""
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        word = device.zeros(1, np.int32)
+        one.fill(word, 1)
+        two.fill(word, 2)
+        await one
+        await two
+        return int((await one.fetch(word))[0])
+
+
+async def ordered() -> int:
+    """The same with an order."""
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        word = device.zeros(1, np.int32)
+        await one.fill(word, 1)
+        await two.fill(word, 2)
+        return int((await one.fetch(word))[0])
+
+
+async def fails_on_one() -> None:
+    """The race, with an opinion on it."""
+    assert await race() == 2, "the first stream came last"
+
+
+def plain() -> int:
+    """The race, in blocking calls."""
+    device = atops.Device(0)
+    with device.create_stream() as one, device.create_stream() as two:
+        word = device.zeros(1, np.int32)
+        one.fill(word, 1)
+        two.fill(word, 2)
+        one.sync()
+        two.sync()
+        return int(one.fetch(word).result(None)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["random", "pct"])
+def test_seeded_bugs_are_found_and_their_twins_pass(strategy):
+    """Each of the table within 100 schedules, half of them within five; few forced choices; twins in 200 schedules."""
+    needed, forced = [], []
+    for name, bug in BUGS.items():
+        report = atops.check(bug.wrong, 100, strategy)
+        assert (name, report.verdict, report.failure and report.failure.kind) == (name, "failed", bug.kind)
+        needed.append(report.runs)
+        forced.append(len(report.forced))
+        assert report.replays <= 300
+        assert len(report.forced) == len(report.found.shrunk.forced)
+    assert len(BUGS) >= 25
+    assert statistics.median(needed) <= 5
+    assert sum(each <= 10 for each in forced) >= 0.95 * len(forced)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUGS)
+def test_twins_pass(name):
+    """Under 200 schedules, of two strategies."""
+    for strategy in ("random", "pct"):
+        report = atops.check(BUGS[name].right, 100, strategy)
+        assert report.verdict in ("proved", "explored 100"), report
+        report.raise_if_failed()
+
+
+def test_a_failing_schedule_repeats_the_failure():
+    """Its string fails in `atops.run`, each time, and so do those of every seeded bug."""
+    report = atops.check(fails_on_one)
+    assert report.failure.kind == "assertion"
+    for _ in range(3):
+        with pytest.raises(AssertionError, match="the first stream came last"):
+            atops.run(fails_on_one, atops.EmulatorOptions(schedule=report.schedule))
+
+
+@pytest.mark.slow
+def test_schedules_of_all_seeded_bugs_repeat_them():
+    """By `atops.run` alone."""
+    for bug in BUGS.values():
+        report = atops.check(bug.wrong, 100)
+        with pytest.raises((AssertionError, AtopsError, IndexError)):
+            atops.run(bug.wrong, atops.EmulatorOptions(schedule=report.schedule, clock="virtual"))
+
+
+def test_what_is_reported():
+    """The verdict, a sentence, the forced choices, a drawing, and where the nearest passing run is another one."""
+    report = atops.check(fails_on_one)
+    text = str(report)
+    assert report.verdict == "failed"
+    assert not report
+    assert report.sentence.startswith("fails_on_one fails under")
+    assert "AssertionError: the first stream came last" in report.sentence
+    assert len(report.forced) <= 3
+    assert "stream 2" in report.drawing
+    assert report.drawing.count(">") == len(report.forced)
+    for part in (report.sentence, "forced choice", report.schedule, report.drawing.splitlines()[0].strip(), "passes:"):
+        assert part in text
+    with pytest.raises(AssertionError, match="fails_on_one fails under") as raised:
+        report.raise_if_failed()
+    assert isinstance(raised.value.__cause__, AssertionError)
+    assert report.schedule in report._repr_html_()
+    assert "<script" not in report._repr_html_()
+    read = json.loads(report.to_json())
+    assert read["verdict"] == "failed"
+    assert read["schedule"] == report.schedule
+    assert len(read["forced"]) == len(report.forced)
+
+
+def test_what_passes():
+    """Samples say how many; a program without choices, and one of which all schedules were run, are proved."""
+    assert atops.check(ordered, 20).verdict == "explored 20"
+
+    async def alone() -> int:
+        return 3
+
+    report = atops.check(alone)
+    assert report.verdict == "proved"
+    assert report
+    assert report.failure is report.schedule is None
+    report.raise_if_failed()
+    assert "proved" in str(report)
+
+
+def test_results_are_compared_where_asked():
+    """Two unordered fills leave one or the other."""
+    assert atops.check(race, 50)
+    report = atops.check(race, 50, same_result=True)
+    assert report.failure.kind == "different results"
+    assert atops.check(ordered, 20, same_result=True)
+
+
+def test_exhaustive_and_dpor_find_it_too():
+    """Depth first."""
+    for strategy in ("exhaustive", "dpor"):
+        assert atops.check(fails_on_one, 500, strategy).verdict == "failed"
+
+
+def test_two_tasks_are_proved():
+    """All orders of the steps of two tasks; one of them loses an update, with its twin."""
+
+    async def add(total: list[int], lock: asyncio.Lock | None) -> None:
+        if lock is not None:
+            await lock.acquire()
+        value = total[0]
+        await asyncio.sleep(0)
+        total[0] = value + 1
+        if lock is not None:
+            lock.release()
+
+    async def both(locked: bool) -> None:
+        total, lock = [0], asyncio.Lock() if locked else None
+        await asyncio.gather(add(total, lock), add(total, lock))
+        assert total[0] == 2
+
+    for strategy in ("exhaustive", "dpor"):
+        assert atops.check(both, 1000, strategy, arguments=(False,)).verdict == "failed"
+        report = atops.check(both, 1000, strategy, arguments=(True,))
+        assert report.verdict == "proved", report
+        assert report.classes > 1
+
+
+def test_a_plain_function_is_checked_by_its_blocking_calls():
+    """And by what it gives to `asyncio.run` and `atops.run`; its schedule is repeated by check."""
+
+    def by_asyncio() -> int:
+        return asyncio.run(race())
+
+    def by_run() -> int:
+        return atops.run(race, atops.EmulatorOptions(devices=2))
+
+    for program in (plain, by_asyncio, by_run):
+        report = atops.check(program, 100, same_result=True)
+        assert (report.program, report.verdict) == (program.__name__, "failed")
+    report = atops.check(plain, 100, same_result=True)
+    assert "atops.check(plain, strategy=" in str(report)
+    assert atops.check(plain, strategy=report.schedule).verdict == "explored 1"
+
+
+def test_a_schedule_of_another_program_is_refused():
+    """And so is a string that was cut."""
+    schedule = atops.check(fails_on_one).schedule
+    with pytest.raises(InvalidValue, match="another program"):
+        atops.check(ordered, strategy=schedule)
+    with pytest.raises(InvalidValue, match=r"checksum|cut"):
+        atops.check(fails_on_one, strategy=schedule[:-2])
+    assert atops.check(fails_on_one, strategy=schedule).verdict == "failed"
+
+
+def test_endless_programs_reach_the_step_limit():
+    """A task that polls for ever is a failure, and the limit is said."""
+
+    async def endless() -> None:
+        while True:  # noqa: ASYNC110 - it polls
+            await asyncio.sleep(0)
+
+    report = atops.check(endless, 5, steps=500, replays=3)
+    assert report.failure.kind == "step limit"
+
+
+def test_arguments_are_looked_at_first():
+    """Each message has the value and what it may be."""
+    for arguments, error, text in (
+        ((3,), InvalidType, "expected a coroutine function"),
+        ((race, 0), InvalidValue, "schedules is 0"),
+        ((race, 2.5), InvalidValue, "schedules is 2.5"),
+        ((race, 5, "bfs"), InvalidValue, "strategy is 'bfs'.*'dpor'"),
+    ):
+        with pytest.raises(error, match=text):
+            atops.check(*arguments)
+    for named, text in (
+        ({"seed": "a"}, "seed is 'a'"),
+        ({"replays": -1}, "replays is -1"),
+        ({"steps": 0}, "steps is 0"),
+        ({"options": atops.EmulatorOptions(workers=2)}, "workers is 2"),
+        ({"options": atops.EmulatorOptions(schedule="plain")}, "have a schedule"),
+    ):
+        with pytest.raises(InvalidValue, match=text):
+            atops.check(race, 5, **named)
+
+
+def test_in_a_running_loop_it_is_awaited():
+    """A call there says how; awaiting it leaves the loop free, and cancelling ends it."""
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"await atops\.check\.aio"):
+            atops.check(race)
+        turns = []
+
+        async def tick() -> None:
+            while True:
+                turns.append(1)
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        report = await atops.check.aio(fails_on_one)
+        assert report.verdict == "failed"
+        assert turns
+        checking = asyncio.create_task(atops.check.aio(ordered, 10**6))
+        await asyncio.sleep(0.02)
+        checking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await checking
+        ticking.cancel()
+
+    asyncio.run(main())
+
+
+def test_trio_awaits_it_too():
+    """The same call."""
+    trio = pytest.importorskip("trio")
+
+    async def main() -> None:
+        assert (await atops.check.aio(fails_on_one)).verdict == "failed"
+
+    trio.run(main)
+
+
+@pytest.mark.slow
+def test_reports_are_the_same_in_every_process():
+    """Same seeds, same answer, with other hash seeds."""
+    text = (
+        "import atops; from functools import partial; from tests.checking.seeded_bugs import BUGS;"
+        "names = 'broken_lock', 'locks_in_two_orders', 'stores_of_two_streams';"
+        "print([atops.check(BUGS[name].wrong, 50, strategy).to_json()"
+        " for name in names for strategy in ('random', 'pct', 'dpor')])"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", text], env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}, cwd=ROOT, text=True,
+            capture_output=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert runs[0] == runs[1]
+    assert "failed" in runs[0]
+
+
+def test_a_partial_keeps_its_name():
+    """The report names the function."""
+    assert atops.check(partial(update_lost_between_threads, False), 5).program == "update_lost_between_threads"
+
+
+@every(
+    "options",
+    [atops.EmulatorOptions(devices=2), atops.EmulatorOptions(strict=True), atops.EmulatorOptions(arch="gcu210")],
+)
+def test_options_are_those_of_the_boards(options):
+    """All but the clock, which is virtual, and the schedule."""
+    seen = []
+
+    async def main() -> None:
+        driver = atops.current_driver()
+        seen.append((driver.options.devices, driver.options.strict, driver.options.arch, driver.options.clock))
+
+    atops.check(main, 3, options=options)
+    assert set(seen) == {(options.devices, options.strict, options.arch, "virtual")}
