@@ -463,6 +463,36 @@ def test_the_rest_of_a_block_whose_free_is_put_off(context: Any) -> None:
     assert lane.take(pool, MIB // 2).offset == front.offset + MIB // 2
 
 
+def test_the_parts_of_a_block_in_quarantine(context: Any) -> None:
+    """What an abandoned kernel may still write to is given to nothing again, cut or whole."""
+    pool, lane = MemoryPool(context, max_size=MIB), Lane(context, 1)
+    whole = lane.take(pool, MIB)
+    lane.free(pool, whole)
+    parts = [lane.take(pool, MIB // 2) for _ in range(2)]
+    context.memory.quarantine(whole)
+    lane.run()
+    for part in parts:
+        lane.free(pool, part)
+    lane.run_all()
+    assert pool.reserved_current == 0
+    assert not any(overlap(lane.take(pool, MIB // 2), whole) for _ in range(2))
+    assert context.memory.statistics().used == 2 * MIB
+
+
+def test_neighbours_are_as_old_as_the_oldest(context: Any) -> None:
+    """A lost command that came before one of them was allocated may use the other, and so the whole."""
+    pool, lane = MemoryPool(context, max_size=MIB), Lane(context, 1)
+    low = lane.take(pool, MIB // 2)
+    lost = lane.item()
+    high = lane.take(pool, MIB // 2)
+    for part in (low, high):
+        lane.free(pool, part)
+    lane.free(pool, lane.take(pool, MIB))
+    lane.lost, lane.lost_since = [lost], lambda seq: [lost] if lost.seq > seq else []
+    with pytest.raises(OutOfMemory):
+        lane.take(pool, MIB)
+
+
 def test_neighbours_that_an_event_is_behind(context: Any) -> None:
     """Of two that follow one another one was freed after the event: they are no range for what waits for it."""
     pool = MemoryPool(context, max_size=MIB)
