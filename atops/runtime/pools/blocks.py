@@ -253,7 +253,7 @@ class FreeBlocks:
                 total -= usable[first][0].size
                 promised -= usable[first][0].left > 0
                 first += 1
-            if least <= total <= most and promised and (first < at or every):
+            if total - block.size < least <= total <= most and promised and (first < at or every):
                 run = usable[first : at + 1]
                 return tuple(each for each, _ in run), max(origin for _, origin in run)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import anyio.lowlevel
@@ -404,7 +405,24 @@ def test_no_two_owners_at_once(
     actions: list[tuple[str, int, int]], opportunistic: bool, events: bool, internal: bool
 ) -> None:
     """Bytes are shared in stream order only, what fits is found, the figures add up, and nothing is lost."""
-    model = Model(opportunistic, events, internal)
+    run_program(actions, Model(opportunistic, events, internal))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
+def test_long_programs(seed: int) -> None:
+    """As above, in programs of hundreds of steps."""
+    random = Random(seed)
+    for _ in range(40 if seed == 0 else 2000):
+        steps = [
+            (random.choice(VERBS), random.randrange(3), random.randrange(random.choice((6, 41))))
+            for _ in range(random.randrange(20, 250))
+        ]
+        run_program(steps, Model(*(random.random() < 0.7 for _ in range(3))))
+
+
+def run_program(actions: list[tuple[str, int, int]], model: Model) -> None:
+    """Do all of it, then end it, and check that all memory is back."""
     pool, memory = model.pool, model.context.memory
     for verb, lane, number in actions:
         model.act(verb, model.lanes[lane], number)
@@ -461,6 +479,19 @@ def test_the_rest_of_a_block_whose_free_is_put_off(context: Any) -> None:
         lane.take(pool, MIB // 2)
     pool.returned(whole, "later")
     assert lane.take(pool, MIB // 2).offset == front.offset + MIB // 2
+
+
+def test_an_idle_block_before_one_in_use(context: Any) -> None:
+    """The idle one is long enough: it goes back to the device, and its neighbour stays as it is."""
+    pool, lane = MemoryPool(context, max_size=2 * MIB), Lane(context, 1)
+    pool.release_threshold = 2 * MIB
+    idle, used = lane.take(pool, MIB), lane.take(pool, MIB // 4)
+    lane.free(pool, idle)
+    lane.run()
+    lane.free(pool, used)
+    lane.take(pool, 3 * MIB // 4)
+    assert lane.take(pool, MIB // 2).size == MIB // 2
+    assert pool.reserved_current <= 2 * MIB
 
 
 def test_the_parts_of_a_block_in_quarantine(context: Any) -> None:
@@ -532,7 +563,7 @@ def test_a_block_in_use_is_cut_and_joined_again(context: Any) -> None:
     """However far ahead of the stream, and in time that grows with the number of blocks only."""
     pool, lane = MemoryPool(context, max_size=64 * MIB), Lane(context, 1)
     lane.free(pool, lane.take(pool, 64 * MIB))
-    for _ in range(2000):
+    for _ in range(300):
         for part in [lane.take(pool, size * MIB) for size in (16, 32, 16)]:
             lane.free(pool, part)
         lane.free(pool, lane.take(pool, 64 * MIB))
