@@ -22,7 +22,6 @@ from atops.runtime.core.future import InProcess
 from atops.runtime.driver_board import DEFAULT_LOCK, Board, Closing
 from atops.runtime.executors.executor import Executor
 from atops.runtime.races.report import CLOSED, OFF, Report
-from atops.runtime.schedules.choosing import ScheduledExecutor
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
@@ -136,8 +135,7 @@ class Driver(InProcess):
 
         Whole once the run is over: as `EmulatorOptions(schedule=...)` it repeats the run, in another process too.
         """
-        executor = self._board.executor
-        return executor.schedule if isinstance(executor, ScheduledExecutor) else None
+        return self._board.executor.schedule
 
     @property
     def options(self) -> EmulatorOptions:
@@ -169,7 +167,7 @@ board_of: Callable[[Driver], Board] = operator.attrgetter("_board")  # what a Dr
 def report_of(board: Board) -> Report:
     """Return the report of a board."""
     if board.detector is None:
-        return Report(repr(board), escapes=(OFF,))
+        return Report(repr(board), escapes=(OFF,), schedule=board.executor.schedule)
     return board.detector.findings.report()
 
 

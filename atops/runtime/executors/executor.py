@@ -112,6 +112,11 @@ class Executor(ABC):
     # to be called before.
     post_in_finalizer: Callable[[Step], object]
 
+    @property
+    def schedule(self) -> str | None:
+        """What was chosen until now, as a string; None where no schedule chooses."""
+        return None
+
     def start(self) -> None:  # noqa: B027  # where one thread runs everything there is nothing to start
         """Have the thread there that runs steps. Raises RuntimeError where the system gives none."""
 

@@ -42,7 +42,8 @@ class Report:
 
     `verdict` is "race" where there are `races`; "inconclusive" where there are none and something was not seen, which
     `escapes` names; else "clean", which says no more than `observed`: how many commands, launches and bytes were
-    compared. `print(report)` shows all of it, a notebook as a table; `to_json()` is for programs.
+    compared. `schedule` repeats the run, where one under a schedule was observed. `print(report)` shows all of it, a
+    notebook as a table; `to_json()` is for programs.
     """
 
     driver: str
@@ -50,6 +51,7 @@ class Report:
     escapes: tuple[str, ...] = ()
     observed: Mapping[str, int] = field(default_factory=dict)
     repeated: int = 0  # races that were found again, at the same two lines
+    schedule: str | None = None  # what a run under a schedule has chosen, which repeats it
 
     @property
     def verdict(self) -> Verdict:
@@ -93,6 +95,7 @@ class Report:
             "repeated": self.repeated,
             "escapes": list(self.escapes),
             "observed": dict(self.observed),
+            "schedule": self.schedule,
         }, indent=2)  # fmt: skip
 
 
@@ -147,7 +150,8 @@ class Findings:
             "pairs of stores of one value": self.same_value,
         }
         observed |= {what: count for what, count in aside.items() if count}
-        return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated)
+        schedule = self._board.executor.schedule
+        return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated, schedule)
 
 
 def _line(access: Access) -> object:

@@ -223,6 +223,16 @@ def test_a_failure_says_how_to_repeat_it() -> None:
     raise AssertionError("no seed fails")
 
 
+def test_the_report_of_a_run_has_its_schedule() -> None:
+    """With the detectors on, and the string repeats the run."""
+    for seed in range(6):
+        result = run(two_blocks, seed=seed, detect=True)
+        text = atops.report().schedule
+        assert text is not None
+        assert text in atops.report().to_json()
+        assert run(two_blocks, text, detect=True) == result
+
+
 def test_a_string_that_does_not_fit_is_refused() -> None:
     """Cut, changed, of another version, another program or other options: each with its reason."""
     _, text, _ = noted(two_blocks)
