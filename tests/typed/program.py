@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import AsyncIterator, Callable
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,10 @@ def count(x: k.Span[np.int32]) -> None:
         assert_type(part.stop - part.start, int)
         x[part] = np.arange(part.start, part.stop, dtype=np.int32)
     assert_type(x.reshape(2, -1), k.Span[np.int32])
+    assert_type(x[:4] + 1, npt.NDArray[Any])
+    assert_type(2 * x[:4], npt.NDArray[Any])
+    assert_type(-x[:4], npt.NDArray[Any])
+    assert_type(x[:4] < 3, npt.NDArray[Any])
     RUNS[...] += 1
 
 
