@@ -25,7 +25,7 @@ from benchmarks.rows.c_calls import c_calls
 from benchmarks.rows.import_time import import_time
 from benchmarks.rows.kernels import detectors, example_kernels
 from benchmarks.rows.large_copies import large_copies
-from benchmarks.rows.many_streams import idle_streams
+from benchmarks.rows.many_streams import detected_commands, idle_streams
 from benchmarks.rows.numba_peer import numba_peer
 from benchmarks.rows.round_trips import await_command, launch_and_await
 from benchmarks.rows.submission import submit
@@ -54,6 +54,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "transforms": transforms,
     "copy": large_copies,
     "streams": idle_streams,
+    "detected-commands": detected_commands,
     "allocate": allocate_and_free,
     "c-calls": c_calls,
     "tracing": tracing_cost,

@@ -1,15 +1,17 @@
-"""Ten thousand idle streams: how long they take to make and how many bytes they hold, beside `asyncio.Queue`s."""
+"""Ten thousand idle streams, beside `asyncio.Queue`s; commands in a thousand with the detectors of races."""
 
 from __future__ import annotations
 
 import asyncio
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
-from benchmarks.measuring.figures import Figure, value_at_most
+import atops
+from benchmarks.measuring.figures import Figure, at_most, compared, value_at_most
 from benchmarks.measuring.measure import Effort, board, interleave, timed
 
-__all__ = ("idle_streams",)
+__all__ = ("detected_commands", "idle_streams")
 
 REFERENCE = "asyncio.Queue"
 
@@ -65,3 +67,31 @@ def _bytes_traced(make: Callable[[], list[object]], count: int) -> float:
         return (after - before) / count
     finally:
         tracemalloc.stop()
+
+
+def detected_commands(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of a fill with the detectors of races, against without, in 1 stream and in turn in 1,000."""
+    count = effort.size(4_000, 10)
+    for streams in (1, effort.size(1_000, 2)):
+        with ExitStack() as boards:
+            sides = {
+                mode: _fills(boards.enter_context(board(detect=mode == "detect")), streams, count)
+                for mode in ("default", "detect")
+            }
+            times = interleave(effort.times(), **{mode: timed(run) for mode, run in sides.items()})
+        yield compared(
+            f"a fill, {streams:,} stream{'s' * (streams > 1)}, detectors", times, "detect", "default",
+            reference="off", unit="µs", count=count, budget=at_most(1.6),
+        )  # fmt: skip
+
+
+def _fills(device: atops.Device, streams: int, count: int) -> Callable[[], None]:
+    made = [device.create_stream() for _ in range(streams)]
+    arrays = [device.empty(16) for _ in made]
+
+    def run() -> None:
+        for turn in range(count):
+            made[turn % streams].fill(arrays[turn % streams], 1.0)
+        device.sync()
+
+    return run
