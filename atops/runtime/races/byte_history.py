@@ -43,7 +43,15 @@ class ByteHistory:
         clashes: list[Clash] = []
         if start >= stop:
             return clashes
-        first, last = self._cut(start, stop)
+        starts = self._starts
+        first = bisect_right(starts, start) - 1
+        if first >= 0 and starts[first] == start and (cell := self._cells[first]).stop == stop:
+            last, writer = first + 1, cell.writer
+            if write and writer is not None and writer.order == epoch.order and not cell.readers and not late:
+                cell.writer = epoch  # by far the commonest: the same stream again
+                return clashes
+        else:
+            first, last = self._cut(start, stop)
         for place in range(first, last):
             cell, begin = self._cells[place], self._starts[place]
             writer, kept = cell.writer, {}
@@ -85,8 +93,6 @@ class ByteHistory:
         """Have cells from byte `start` to `stop` and no others there. Returns their places: first, end."""
         starts, cells = self._starts, self._cells
         first = bisect_right(starts, start) - 1
-        if first >= 0 and starts[first] == start and cells[first].stop == stop:  # by far the commonest
-            return first, first + 1
         if first >= 0 and cells[first].stop > start:
             if starts[first] < start:
                 self._split(first, start)
