@@ -175,7 +175,7 @@ class Checking:
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, self.runner.string(), tuple(forced),
-            tuple(watching.names), tuple(watching.places), plain=self.runner.plain,
+            tuple(watching.names), tuple(watching.places), self.runner.races, self.runner.plain,
         )  # fmt: skip
 
 

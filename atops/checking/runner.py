@@ -36,6 +36,7 @@ class Runner:
     def __init__(self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int) -> None:
         self.program, self.arguments = program, arguments
         self.options = replace(options, clock="virtual", steps=steps)
+        self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
         self.plain = not asyncio.iscoroutinefunction(program)
 
     def __call__(self, chooser: Chooser) -> Ended:
@@ -43,14 +44,22 @@ class Runner:
         self.chooser = chooser
         options = replace(self.options, schedule=chooser)
         executor = self._executor(options, self.program)
+        self.races = ()
+        ended = Ended()
         try:
             if self.plain:
-                return Ended(self._plain(options, executor))
-            return Ended(self._run(self.program, self.arguments, options, executor))
+                ended = Ended(self._plain(options, executor))
+            else:
+                ended = Ended(self._run(self.program, self.arguments, options, executor))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return Ended(failure=classified(error))
+            ended = Ended(failure=classified(error))
+        failed = ended.failure
+        if self.races and (failed is None or failed.kind in ("assertion", "exception")):  # which come of it, as a rule
+            error = None if failed is None else failed.error
+            return Ended(failure=Failure("race", self.races[0].partition("\n")[0], error))
+        return ended
 
     def _executor(self, options: EmulatorOptions, main: Program) -> ScheduledExecutor:
         """Return the host of one run, which ends where nothing can go on."""
@@ -85,6 +94,7 @@ class Runner:
                 runner.run(interrupts.watch(program, executor))
             finally:
                 leave(driver)
+                self._note_races(driver)
         return results.pop()
 
     def _plain(self, options: EmulatorOptions, executor: ScheduledExecutor) -> object:
@@ -114,6 +124,12 @@ class Runner:
                 leave(driver)
                 DEFAULT[:] = before
                 runner.run(driver.aclose())
+                self._note_races(driver)
+
+    def _note_races(self, driver: Driver) -> None:
+        """Keep what the detectors have said of a run, where they were on."""
+        if driver.options.detect or driver.options.strict:
+            self.races += tuple(map(str, driver.report().races))
 
     def _nested(self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...]) -> object:
         """Run what a plain program gives to `atops.run`, under this run's chooser."""

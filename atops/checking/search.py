@@ -34,7 +34,7 @@ class Failure(NamedTuple):
     @property
     def signature(self) -> tuple[str, str]:
         """What another failure has in common with this one if it is the same one."""
-        return self.kind, type(self.error).__name__
+        return self.kind, "" if self.kind == "race" else type(self.error).__name__
 
 
 class Ended(NamedTuple):

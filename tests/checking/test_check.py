@@ -97,6 +97,22 @@ def test_a_failing_schedule_repeats_the_failure():
 
 
 @pytest.mark.slow
+def test_with_detectors_data_races_are_found_at_the_first_run():
+    """Those on the device, by name, whatever order it had; twins are silent."""
+    options, found = atops.EmulatorOptions(detect=True), []
+    for bug in BUGS.values():
+        report = atops.check(bug.wrong, 30, options=options)
+        assert not report
+        assert atops.check(bug.right, 15, options=options)
+        if report.failure.kind == "race":
+            found.append(report.runs)
+            assert report.races
+            assert "What nothing orders" in str(report)
+    assert found == [1] * len(found)
+    assert len(found) >= 14
+
+
+@pytest.mark.slow
 def test_schedules_of_all_seeded_bugs_repeat_them():
     """By `atops.run` alone."""
     for bug in BUGS.values():
