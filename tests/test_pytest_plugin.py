@@ -307,3 +307,45 @@ def test_the_plugin_can_be_left_out(run: Run):
     """With -p no:atops nothing of it is there."""
     text = "def test_leak(): KEPT.append(atops.Device(0).allocate(100))\n"
     run(text, *(("-p", "no:atops") if INSTALLED else ("-p", "no:_atops_pytest"))).assert_outcomes(passed=1)
+
+
+CHECKED = """
+async def update(lock):
+    total = [0]
+
+    async def add():
+        async with lock or asyncio.Semaphore(9):
+            value = total[0]
+            await asyncio.sleep(0)
+            total[0] = value + 1
+
+    await asyncio.gather(add(), add())
+    assert total[0] == 2
+
+@pytest.mark.schedules(50)
+async def test_wrong():
+    await update(None)
+
+@pytest.mark.schedules(50, strategy="pct", seed=3)
+@pytest.mark.parametrize("number", [1, 2])
+async def test_right(number):
+    await update(asyncio.Lock())
+    assert number and atops.current_driver().inline
+
+@pytest.mark.schedules(0)
+def test_no_number():
+    pass
+
+@pytest.mark.schedules(5)
+def test_board_of_a_fixture(atops_device):
+    pass
+"""
+
+
+def test_schedules_are_checked_in_one_test(run):
+    """A test that is marked fails with the report; wrong arguments and boards of fixtures are refused."""
+    result = run(CHECKED, "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines(["*test_wrong fails under *", "*EmulatorOptions(schedule=*"])
+    result.stdout.fnmatch_lines(["*schedules is 0; expected a whole number, 1 or more*"])
+    result.stdout.fnmatch_lines(["*take atops.Device(0) in the test instead*"])

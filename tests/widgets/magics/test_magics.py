@@ -250,3 +250,20 @@ def test_unloading_takes_everything_away(cells: Cells):
     said = cells.run("%unload_ext atops_widgets", FAIL, "stream.launch(spoil, (1, 12), x)\nstream.sync()", "%atops")
     assert NAMERS == [] and "queue.py" in said and "`%atops` not found" in said
     assert "device 0" in cells.run("%load_ext atops_widgets", "%atops")
+
+
+def test_a_cell_is_checked_under_schedules(cells: Cells):
+    """It may await, has the notebook's names and keeps its own; in a running loop, too. The line says how many."""
+    cell = (
+        "%%schedules 30\n"
+        "total = [0]\n"
+        "async def add():\n    value = total[0]\n    await asyncio.sleep(0)\n    total[0] = value + 1\n"
+        "await asyncio.gather(add(), add())\n"
+        "assert total[0] == 2\n"
+    )
+    for run in (cells.run, cells.run_in_a_loop):
+        said = run(cell)
+        assert re.search(r"<CheckReport: In\[\d+\] fails under the plain schedule: assertion", said)
+    assert "total" not in cells.shell.user_ns
+    assert "is proved" in cells.run("%%schedules 30 dpor\nvalue = 1\n")
+    assert "expected a number of schedules" in cells.run("%%schedules 30 pct more\nvalue = 1\n")
