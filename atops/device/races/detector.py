@@ -229,9 +229,9 @@ class BlockRaces:
             if self.unwritten.bytes:
                 if entry.write:
                     self.unwritten.store(rows)
-                elif found := self.unwritten.load(rows):
+                elif unwritten := self.unwritten.load(rows):
                     self.launch.tell_unwritten(
-                        self.unwritten, found, entry, f"shared memory of block {self.block.index}"
+                        self.unwritten, unwritten, entry, f"shared memory of block {self.block.index}"
                     )
 
     def taken(self, start: int, stop: int) -> None:
