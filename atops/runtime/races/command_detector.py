@@ -337,6 +337,7 @@ class CommandDetector:
         if (last := clock.last) is not None:
             if last.told is not None:
                 last.complete()
+            self._running.pop(last.seq, None)  # a launch that could not begin, or was abandoned
             epoch.own = last.own
             if epoch.host is not last.host:
                 epoch.host = newer(epoch.host, last.host)
