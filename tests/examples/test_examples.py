@@ -37,7 +37,9 @@ NEEDED = [
 ]
 
 # Examples that bring a driver or a loop of their own.
-SETTLED = {"overlap_by_virtual_time", "replay_from_a_seed", "trio_program", "two_devices", "virtual_time"}
+SETTLED = {
+    "check_schedules", "overlap_by_virtual_time", "replay_from_a_seed", "trio_program", "two_devices", "virtual_time",
+}  # fmt: skip
 MODES: dict[str, dict[str, Any]] = {
     "strict": {"strict": True},
     "gcu210": {"arch": "gcu210"},
