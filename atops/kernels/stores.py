@@ -36,6 +36,7 @@ VARIABLES: Mapping[object, str] = {
     device_variable: DEVICE, constant: "the constant",
 }  # fmt: skip
 MEMORY = (arrays.shared, arrays.local, arrays.private, arrays.dynamic_shared, arrays.mdspan)
+ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)  # what comes after the branch has nothing of it
 DECLARING = {id(each): each for each in (*VARIABLES, *MEMORY)}
 
 
@@ -188,7 +189,8 @@ class _Walk:
                 return self._try(node, known)
             case ast.Match():
                 return self._match(node, known)
-        return self._simple(node, known)
+        known = self._simple(node, known)
+        return {} if isinstance(node, ENDS) else known
 
     def _function(self, node: FunctionNode, known: Names) -> Names:
         self._bind(node.name, node, known)

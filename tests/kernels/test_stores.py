@@ -70,6 +70,10 @@ KEPT: dict[str, str] = {
     "comprehension": f"{DECLARED}\nw = [v for v in range(3)]",
     "result by the name of memory": "v = k.local(4, np.int32)\nv = v * 2\nv = 3",
     "part of a parameter": "x = x[1:]\nn = 3\nn += 1",
+    "declared in a branch that returns": f"if x.size:\n    {DECLARED}\n    return\nv = 3\nv += 1",
+    "declared in a branch that raises": f"if x.size:\n    {DECLARED}\n    raise ValueError\nv = 3\nv += 1",
+    "declared in a case that returns": f"match x.size:\n    case 1:\n        {DECLARED}\n        return\nv = 3\nv += 1",
+    "declared in a pass that ends": f"for i in range(2):\n    if i:\n        {DECLARED}\n        break\nv = 3\nv += 1",
     "exchanged memory": "v, w = k.local(4, np.int32), k.local(4, np.int32)\nv, w = w, v",
 }
 
