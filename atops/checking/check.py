@@ -48,7 +48,8 @@ class Check:
         steps; each run has a board of its own, from `options`, and the virtual clock. It fails by what it raises, an
         assertion, a deadlock, a report of the detectors in strict mode; by StepLimit after `steps` steps; and where
         `same_result`, by returning something else than the first run did. The plain schedule, first come, first
-        served, is the first. A failing schedule is made small by up to `replays` further runs.
+        served, is the first. A failing schedule is made small by up to `replays` further runs. The runtime logs nothing
+        of all these runs: the report says what was found.
 
         - "random": schedules of the seeds from `seed` on.
         - "pct": at most `switches` changes of priority at random places of each run (probabilistic concurrency

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -47,18 +49,19 @@ class Runner:
         self.races = ()
         ended = Ended()
         try:
-            if self.plain:
-                ended = Ended(self._plain(options, executor))
-            else:
-                ended = Ended(self._run(self.program, self.arguments, options, executor))
+            with _quiet():
+                if self.plain:
+                    ended = Ended(self._plain(options, executor))
+                else:
+                    ended = Ended(self._run(self.program, self.arguments, options, executor))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             ended = Ended(failure=classified(error))
         failed = ended.failure
         if self.races and (failed is None or failed.kind in ("assertion", "exception")):  # which come of it, as a rule
-            error = None if failed is None else failed.error
-            return Ended(failure=Failure("race", self.races[0].partition("\n")[0], error))
+            cause = None if failed is None else failed.error
+            return Ended(failure=Failure("race", self.races[0].partition("\n")[0], cause))
         return ended
 
     def _executor(self, options: EmulatorOptions, main: Program) -> ScheduledExecutor:
@@ -136,6 +139,24 @@ class Runner:
         options = replace(options, clock="virtual", schedule=self.chooser, steps=self.options.steps)
         executor = self._executor(options, main)
         return self._run(main, arguments, options, executor)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
+    thread = threading.get_ident()
+
+    def elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith("atops.")]
+    for logger in loggers:
+        logger.addFilter(elsewhere)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(elsewhere)
 
 
 async def _awaited(value: Any) -> object:

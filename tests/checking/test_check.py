@@ -87,6 +87,16 @@ def test_twins_pass(name):
         report.raise_if_failed()
 
 
+def test_runs_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has nothing of what a hundred runs would repeat; a run outside of a check logs as before."""
+    options = atops.EmulatorOptions(detect=True)
+    assert atops.check(race, schedules=3, options=options).verdict == "failed"
+    assert not caplog.records
+    atops.run(race, options)
+    assert [record.name for record in caplog.records] == ["atops.races"]
+
+
+
 def test_a_failing_schedule_repeats_the_failure():
     """Its string fails in `atops.run`, each time, and so do those of every seeded bug."""
     report = atops.check(fails_on_one)
