@@ -99,6 +99,9 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "CodeImage", "CompileOptions", "CompiledProgram", "Diagnostic", "DiagnosticLog", "FunctionAttributes",
             "Module", "Program", "Severity", "compile_source", "function_attributes", "load_module",
         ),
+        "What a kernel says of itself: the work that a virtual clock is to count, and accesses that may meet.": (
+            "cost", "relaxed",
+        ),
     }
 )  # fmt: skip
 

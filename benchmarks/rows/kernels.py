@@ -85,7 +85,7 @@ def detectors(effort: Effort) -> Iterator[Figure]:
         )  # fmt: skip
     name = "vector add 1M, 32 KiB tiles"
     yield compared(
-        f"{name}, detectors", times, "detect", "default", reference="off", unit="ms", count=1, budget=at_most(4)
+        f"{name}, detect", times, "detect", "default", reference="off", unit="ms", count=1, budget=at_most(4)
     )  # fmt: skip
     yield compared(
         f"{name}, strict", times, "strict", "default", reference="default", unit="ms", count=1, budget=at_most(6)
@@ -98,18 +98,19 @@ def detectors(effort: Effort) -> Iterator[Figure]:
     for example in examples:
         last = asyncio.run(_mode_times(example, effort))
         ratios.append((last.ratio("detect", "default"), last))
+        short = example.name.partition(",")[0]
         yield compared(
-            f"{example.name}, detectors", last, "detect", "default",
+            f"{short}, detect", last, "detect", "default",
             reference="off", unit="ms", count=1, budget=at_most(3),
         )  # fmt: skip
         yield compared(
-            f"{example.name}, strict", last, "strict", "default",
+            f"{short}, strict", last, "strict", "default",
             reference="default", unit="ms", count=1, budget=at_most(6),
         )  # fmt: skip
     middle = statistics.median_low(ratio for ratio, _ in ratios)
     last = next(times for ratio, times in ratios if ratio == middle)
     yield compared(
-        "the median of them, detectors", last, "detect", "default",
+        "the median of them, detect", last, "detect", "default",
         reference="off", unit="ms", count=1, budget=at_most(2),
     )  # fmt: skip
 

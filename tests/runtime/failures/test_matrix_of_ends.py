@@ -14,7 +14,7 @@ from atops.base.errors import AtopsError
 from atops.runtime.driver import Driver
 from tests.every import every
 from tests.runtime.boards import PATIENCE, board, leftovers, settled, waiters, works
-from tests.runtime.failures.test_matrix import OPENED, THREADED, UNTOLD, WAITS, Bench, Wait, flat
+from tests.runtime.failures.test_matrix import OPENED, THREADED, UNTOLD, WAITS, Bench, Wait, c_device, flat
 
 
 async def reset(driver: Driver) -> None:
@@ -70,7 +70,8 @@ def test_every_wait_ends_with_its_board(loop: Any, end: End) -> None:
                 async def main(wait: Wait = wait, driver: Driver = driver, turn: int = turn) -> None:
                     with atops.Device(0, driver):
                         told = await ended(driver, wait, end, turn)
-                    assert told or wait in UNTOLD, f"{wait.__name__} ended by itself, turn {turn}"
+                    late = wait is c_device and turn == 2  # trio may begin it after the reset: nothing to wait for
+                    assert told or late or wait in UNTOLD, f"{wait.__name__} ended by itself, turn {turn}"
                     assert all(isinstance(each, AtopsError | RuntimeError) for each in flat(told)), (wait, turn, told)
                     if end is reset:
                         await settled(driver)
