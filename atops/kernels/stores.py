@@ -36,7 +36,9 @@ VARIABLES: Mapping[object, str] = {
     device_variable: DEVICE, constant: "the constant",
 }  # fmt: skip
 MEMORY = (arrays.shared, arrays.local, arrays.private, arrays.dynamic_shared, arrays.mdspan)
-ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)  # what comes after the branch has nothing of it
+ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+ENDED = "..."  # in place of a name, behind these: the branch goes on nowhere
+GONE = ""  # what a name is that was given to something else
 DECLARING = {id(each): each for each in (*VARIABLES, *MEMORY)}
 
 
@@ -176,7 +178,7 @@ class _Walk:
                 return self._function(node, known)
             case ast.If(test=test, body=body, orelse=orelse):
                 self._walruses(test, known)
-                return {**self.body(body, {**known}), **self.body(orelse, {**known})}
+                return _met(self.body(body, {**known}), self.body(orelse, {**known}))
             case ast.For() | ast.AsyncFor() | ast.While():
                 return self._loop(node, known)
             case ast.With() | ast.AsyncWith():
@@ -190,7 +192,7 @@ class _Walk:
             case ast.Match():
                 return self._match(node, known)
         known = self._simple(node, known)
-        return {} if isinstance(node, ENDS) else known
+        return {ENDED: GONE} if isinstance(node, ENDS) else known
 
     def _function(self, node: FunctionNode, known: Names) -> Names:
         self._bind(node.name, node, known)
@@ -205,16 +207,17 @@ class _Walk:
             self._walruses(node.test if isinstance(node, ast.While) else node.iter, known)
             if not isinstance(node, ast.While):
                 self._assign(node.target, None, known)
-            known = {**known, **self.body(node.body, {**known})}
+            known = _met(known, self.body(node.body, {**known}))
         return self.body(node.orelse, known)
 
     def _try(self, node: ast.Try | ast.TryStar, known: Names) -> Names:
-        after = {**known, **self.body(node.body, {**known})}
-        ends = self.body(node.orelse, {**after})
+        done = self.body(node.body, {**known})
+        ends, after = self.body(node.orelse, {**done}), _met(known, done)
         for handler in node.handlers:
+            caught = {**after}
             if handler.name:
-                self._bind(handler.name, handler, after)
-            ends.update(self.body(handler.body, {**after}))
+                self._bind(handler.name, handler, caught)
+            ends = _met(ends, self.body(handler.body, caught))
         return self.body(node.finalbody, ends)
 
     def _match(self, node: ast.Match, known: Names) -> Names:
@@ -226,7 +229,7 @@ class _Walk:
                 name = getattr(pattern, "rest", None) or getattr(pattern, "name", None)
                 if isinstance(name, str) and isinstance(pattern, ast.pattern):
                     self._bind(name, pattern, taken)
-            ends.update(self.body(case.body, taken))
+            ends = _met(ends, self.body(case.body, taken))
         return ends
 
     def _simple(self, node: ast.stmt, known: Names) -> Names:
@@ -241,7 +244,7 @@ class _Walk:
                 self._assign(target, value, known)
             case ast.Delete(targets=targets):
                 for target in targets:
-                    known.pop(getattr(target, "id", ""), None)
+                    known[getattr(target, "id", "")] = GONE
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 for each in names:
                     self._bind(each.asname or each.name.partition(".")[0], node, known)
@@ -271,14 +274,14 @@ class _Walk:
         """Bind a name: to memory that is declared, else to something that is not."""
         if (what := self._declared(value)) is not None:
             known[name] = what
-        elif name not in known:
+        elif not known.get(name):
             pass
         elif isinstance(value, ast.Constant) and value.value is None:
-            del known[name]
+            known[name] = GONE
         elif known[name] in VARIABLES.values() or _is_number(value):
             self.found.setdefault(name, LostStore(name, known[name], node))
         else:
-            del known[name]
+            known[name] = GONE
 
     def _declared(self, value: ast.expr | None) -> str | None:
         if isinstance(value, ast.NamedExpr):
@@ -306,3 +309,10 @@ def _is_number(node: ast.expr | None) -> bool:
         case ast.BinOp(left=left, right=right):
             return _is_number(left) and _is_number(right)
     return False
+
+
+def _met(one: Names, other: Names) -> Names:
+    """Return what names are after either of two ways: what was given up on one of them is memory no more."""
+    if ENDED in one or ENDED in other:
+        return {**(other if ENDED in one else one)}
+    return {**one, **other, **{name: GONE for way in (one, other) for name, what in way.items() if not what}}

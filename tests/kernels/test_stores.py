@@ -55,6 +55,8 @@ LOST: dict[str, str] = {
     "parameter": "x = 3  # LOST",
     "global variable": "TOTAL = 3  # LOST",
     "global variable, augmented": "TOTAL += 3  # LOST",
+    "behind a branch that returns": f"{DECLARED}\nif x.size:\n    return\nv = 3  # LOST",
+    "behind a pass that ends": f"{DECLARED}\nfor i in range(3):\n    if i:\n        break\nv = 3  # LOST",
 }
 KEPT: dict[str, str] = {
     "a store": f"{DECLARED}\nv[...] = 3",
@@ -74,6 +76,9 @@ KEPT: dict[str, str] = {
     "declared in a branch that raises": f"if x.size:\n    {DECLARED}\n    raise ValueError\nv = 3\nv += 1",
     "declared in a case that returns": f"match x.size:\n    case 1:\n        {DECLARED}\n        return\nv = 3\nv += 1",
     "declared in a pass that ends": f"for i in range(2):\n    if i:\n        {DECLARED}\n        break\nv = 3\nv += 1",
+    "a result in a loop, then a number": "v = k.local(4, np.int32)\nfor i in range(2):\n    v = v.sum()\nv = 3",
+    "a result in a try, then a number": "v = k.local(4, np.int32)\ntry:\n    v = v.sum()\nfinally:\n    pass\nv = 3",
+    "a result in a branch, then a number": "v = k.local(4, np.int32)\nif x.size:\n    v = v.sum()\nv = 3",
     "exchanged memory": "v, w = k.local(4, np.int32), k.local(4, np.int32)\nv, w = w, v",
 }
 
