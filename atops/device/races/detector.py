@@ -18,7 +18,7 @@ from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key
 from atops.device.races.access_log import AccessLog, Entry, Found
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
-from atops.device.races.race import Access, Race
+from atops.device.races.race import Access, Race, merged
 from atops.device.races.rectangles import Rectangle, rectangles, selected
 from atops.device.races.unwritten import Unwritten
 
@@ -89,12 +89,17 @@ class LaunchDetector:
         with self.lock:
             self._report(self._global.compare())
             for start, stop, write, entry in self._global.footprint():
-                base = max(address for address in self._memories if address <= start)
-                self._touched.append((self._memories[base], start - base, stop - base, write, _access_of(entry).site))
+                allocation = self._allocation_at(start)
+                base = allocation.address
+                self._touched.append((allocation, start - base, stop - base, write, _access_of(entry).site))
             self._global = AccessLog(keeps_uses=True)
             self._memories.clear()
             self._given.clear()
             self._users.clear()
+
+    def _allocation_at(self, address: int) -> Allocation:
+        """Return the memory that an address of an access lies in."""
+        return self._memories[max(each for each in self._memories if each <= address)]
 
     def footprint(self) -> list[Touched]:
         """Return what all of it used of global memory, once it is over, loads and stores apart; nothing a second time.
@@ -154,7 +159,7 @@ class LaunchDetector:
         advice: str,
     ) -> None:  # fmt: skip
         """Hand on a race, unless the same two lines have been told of."""
-        race = Race(kind, _access_of(first), _access_of(second), memory, device, tuple(_merged(ranges)), advice)
+        race = Race(kind, _access_of(first), _access_of(second), memory, device, merged(ranges), advice)
         if race.key not in self._told:
             self._told.add(race.key)
             self.races.append(race)
@@ -187,9 +192,8 @@ class LaunchDetector:
 
     def _report(self, found: list[Found]) -> None:
         for (first, second), ranges in self.pairs(found).items():
-            start = ranges[0][0]
-            base = max(address for address in self._memories if address <= start)
-            allocation = self._memories[base]
+            allocation = self._allocation_at(ranges[0][0])
+            base = allocation.address
             places = [(begin - base, end - base) for begin, end in ranges]
             name = repr(allocation)
             kind = "transfer in flight" if _flown_over(first, second) else "race in global memory"
@@ -453,18 +457,7 @@ def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[
                     (max(start, first), min(start + row.run, last))
                     for start in row.starts for first, last in theirs if start < last and first < start + row.run
                 ]  # fmt: skip
-    return _merged(found)
-
-
-def _merged(ranges: Any) -> list[tuple[int, int]]:
-    """Return ranges of bytes in order, those that meet as one."""
-    whole: list[tuple[int, int]] = []
-    for start, stop in sorted(ranges):
-        if whole and start <= whole[-1][1]:
-            whole[-1] = whole[-1][0], max(whole[-1][1], stop)
-        else:
-            whole.append((start, stop))
-    return whole
+    return list(merged(found))
 
 
 def _at_once(entry: Entry) -> bool:

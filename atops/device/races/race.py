@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from atops.device.call_site import Site
 
-__all__ = ("Access", "Race")
+__all__ = ("Access", "Race", "merged")
 
 MOST_RANGES = 4  # that are printed
 
@@ -75,3 +76,14 @@ class Race:
         shown = ", ".join(f"{start} to {stop}" for start, stop in self.ranges[:MOST_RANGES])
         more = len(self.ranges) - MOST_RANGES
         return f"bytes {shown}" + (f" and {more} more ranges" if more > 0 else "")
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges of bytes in order, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return tuple(found)

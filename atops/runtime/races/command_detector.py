@@ -18,7 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
-from atops.device.races.race import Access, Race
+from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
@@ -46,7 +46,7 @@ from atops.runtime.races.command_clock import (
 )
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
-from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, merged
+from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -449,13 +449,6 @@ class CommandDetector:
     def saw_launches(self) -> None:
         """Note that the host was told something by a kernel: which one is not known, so by all that have begun."""
         with self._lock:
-            self._learn(joined(self.host, self.launches))
-
-    def saw_word(self, memory: Allocation, offset: int, size: int) -> None:
-        """Note that the host has waited for a word: it comes after what wrote it last, or kernels that may have."""
-        with self._lock:
-            for writer in self._history(memory).writers(offset, offset + size):
-                self._host_knows(writer)
             self._learn(joined(self.host, self.launches))
 
     def host_did(self, item: Completion) -> None:

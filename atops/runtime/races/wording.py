@@ -6,7 +6,7 @@ from atops.device.call_site import Site
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "merged")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -62,17 +62,6 @@ def line_of(site: Site) -> str:
     name = str(site).split(" in ")[0]
     file, _, line = name.rpartition(":")
     return f"line {line} of {file}"
-
-
-def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return ranges in order, those that touch as one."""
-    found: list[tuple[int, int]] = []
-    for start, stop in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
-        else:
-            found.append((start, stop))
-    return tuple(found)
 
 
 def deadlock_of(sides: list[Access]) -> Race:
