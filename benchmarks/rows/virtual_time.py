@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ def virtual_time(effort: Effort) -> Iterator[Figure]:
         ("vector add of 2^20, strict", add_tiles, True, 1 / 3),
     ):
         times = interleave(
-            effort.times(3), virtual=lambda k=kernel, s=strict: _run(k, "virtual", s, count, effort),  # type: ignore[misc]
-            wall=lambda k=kernel, s=strict: _run(k, "wall", s, count, effort),  # type: ignore[misc]
+            effort.times(3),
+            virtual=partial(_run, kernel, "virtual", strict, count, effort),
+            wall=partial(_run, kernel, "wall", strict, count, effort),
         )  # fmt: skip
         yield compared(
             f"virtual time, {name}", times, "virtual", "wall",
@@ -57,9 +59,10 @@ def _run(kernel: k.Kernel, clock: Any, strict: bool, count: int, effort: Effort)
         async with atops.Device(0).create_stream() as stream:
             if kernel is add_tiles:
                 size = effort.size(SIZE, 1000)
-                config, arguments = GRID, tuple(stream.zeros(size, np.float32) for _ in range(3))
+                config: Any = GRID
+                arguments: tuple[Any, ...] = tuple(stream.zeros(size, np.float32) for _ in range(3))
             else:
-                config, arguments = (1, THREADS), (effort.size(200, 2),)  # type: ignore[assignment]
+                config, arguments = (1, THREADS), (effort.size(200, 2),)
             await stream.launch(kernel, config, *arguments)
             start = time.perf_counter()
             for _ in range(count):

@@ -72,7 +72,7 @@ def test_a_callback_that_raises_names_the_driver(caplog: pytest.LogCaptureFixtur
     try:
         board_of(driver).call_here(fail)
         (record,) = caplog.records
-        assert (record.name, record.driver, record.stream) == ("atops.driver", board_of(driver).serial, None)  # type: ignore[attr-defined]
+        assert (record.name, record.driver, record.stream) == ("atops.driver", board_of(driver).serial, None)  # type: ignore[attr-defined]  # a field of ours
     finally:
         driver.close()
 
@@ -83,4 +83,4 @@ def test_c_style_calls_name_the_function(caplog: pytest.LogCaptureFixture):
 
     with caplog.at_level(logging.DEBUG, "atops.tops"):
         tops.topsSetDevice(99)
-    assert [record.function for record in caplog.records] == ["topsSetDevice"]  # type: ignore[attr-defined]
+    assert [record.function for record in caplog.records] == ["topsSetDevice"]  # type: ignore[attr-defined]  # a field of ours

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 
-from atops.base.choice import Name
+from atops.base.choice import Chooser, Name
 from atops.checking.strategies.strategy import StepAccesses
 
 Actor = Generator[None, None, None]
@@ -70,10 +70,10 @@ class Model:
             return
         self.ready += self.parked.pop(barrier)
 
-    def run(self, chooser: object) -> tuple[object, ...]:
+    def run(self, chooser: Chooser) -> tuple[object, ...]:
         """Run to the end, or to a deadlock, and return the words."""
         while self.ready:
-            index = chooser.choose("thread", [name for name, _ in self.ready])  # type: ignore[attr-defined]
+            index = chooser.choose("thread", [name for name, _ in self.ready])
             name, actor = self.ready.pop(index)
             self.reads, self.writes, self.park_at = [], [], None
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def attempt(bench: Bench, chooser: Chooser, kernel: Kernel, config: Any, *args: 
         options=bench.options, agenda=agenda, label="launch",
     )  # fmt: skip
     clusters = ClusterArray(bench.chip.clusters)
-    clusters.place = lambda block: block.tasks()  # type: ignore[assignment]
+    clusters.place = lambda block: block.tasks()  # type: ignore[assignment]  # for the runtime
     clusters.submit(grid, 0, 0)
     agenda.run()
     assert grid.done
@@ -58,9 +58,9 @@ class Forced:
     def __init__(self, path: list[int]) -> None:
         self.path, self.options = path, list[int]()
 
-    def choose(self, kind: str, names: object, /) -> int:
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
         at = len(self.options)
-        self.options.append(len(names))  # type: ignore[arg-type]
+        self.options.append(len(names))
         return self.path[at] if at < len(self.path) else 0
 
 

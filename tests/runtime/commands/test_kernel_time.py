@@ -333,7 +333,7 @@ def test_a_kernel_that_waits_for_the_host_goes_on_from_there() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_kernels_that_wait_for_each_other(seed: int) -> None:
-    """Two launches play ping-pong: each turn takes both of them and two signals, whoever is stepped first."""
+    """Two launches play ping-pong: each turn takes both of them and two signals, in any order of steps."""
 
     @k.kernel
     async def question(ask: int, reply: int, turns: int) -> None:
