@@ -108,6 +108,7 @@ def missing(text: str, files: set[str]) -> set[str]:
     return named | {f"{name}/" for name in folders if not any(f"/{name}/" in f"/{file}" for file in files)}
 
 
+@pytest.mark.slow
 def test_the_files_that_pages_name_exist():
     """Every file and folder that docs/ and CONTRIBUTING.md name is in the tree, except those with a reason."""
     tops = ("atops", "widgets", "tests", "benchmarks", "docs", "examples")

@@ -6,8 +6,9 @@ import ast
 import dis
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
+from weakref import WeakKeyDictionary
 
 from atops.base.python_ast import module_tree
 from atops.kernels.memory.arrays import dynamic_shared
@@ -23,6 +24,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 _NAME = dynamic_shared.__name__
+_NAMES: WeakKeyDictionary[CodeType, Sequence[tuple[str, str, int]]] = WeakKeyDictionary()  # each code is read once
 PLAIN = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF")  # of names that are no locals and no attributes
 
 
@@ -109,8 +111,15 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
             yield from codes_of(constant)
 
 
-def _names(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield operation, name and line of each name that the code and the functions in it load."""
+def _names(code: CodeType) -> Sequence[tuple[str, str, int]]:
+    """Return operation, name and line of each name that the code and the functions in it load."""
+    found = _NAMES.get(code)
+    if found is None:
+        found = _NAMES[code] = tuple(_read_names(code))
+    return found
+
+
+def _read_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
     for each in codes_of(code):
         line = each.co_firstlineno
         for instruction in dis.get_instructions(each):

@@ -81,6 +81,7 @@ def test_mistakes_have_the_exit_code_2(script, name, arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_script_that_runs_nothing_says_so(tmp_path, capsys):
     """There is nothing to check in it."""
     path = tmp_path / "empty.py"

@@ -53,6 +53,7 @@ def test_no_path_of_one_machine():
     assert not (faults := occurrences(ROOT, ABSOLUTE_PATH)), "\n" + "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_no_host_that_packages_come_from():
     """No file says where packages or scripts are fetched: the user's own set-up knows, and nothing needs a network."""
     assert not (faults := occurrences(ROOT, HOST)), "\n" + "\n".join(faults)

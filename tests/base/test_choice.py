@@ -49,6 +49,7 @@ def test_plain_is_first_come_first_served() -> None:
     assert [name[2] for name in run(Plain(), streams(2, 3, 1))] == [0, 1, 2, 0, 1, 1]
 
 
+@pytest.mark.slow
 @given(ACTORS, st.integers())
 def test_the_same_seed_chooses_the_same(actors: Actors, seed: int) -> None:
     """A seed is an order, and every actor has all its steps in it."""
@@ -94,6 +95,7 @@ def test_a_log_refuses_what_is_no_position(index: int) -> None:
         run(ChoiceLog(Wrong()), streams(1, 1))
 
 
+@pytest.mark.slow
 @given(ACTORS, st.integers())
 def test_a_replay_is_the_same_run(actors: Actors, seed: int) -> None:
     """Whatever the actors."""
@@ -126,6 +128,7 @@ def test_a_replay_says_where_the_run_is_another(change: Callable[[Actors], objec
     assert re.search(expected, departure), departure
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_in_every_process() -> None:
     """Whatever the hash seed is."""
     program = (

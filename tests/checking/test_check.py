@@ -155,6 +155,7 @@ def test_what_is_reported():
     assert len(read["forced"]) == len(report.forced)
 
 
+@pytest.mark.slow
 def test_what_passes():
     """Samples say how many; a program without choices, and one of which all schedules were run, are proved."""
     assert atops.check(ordered, 20).verdict == "explored 20"
@@ -170,6 +171,7 @@ def test_what_passes():
     assert "proved" in str(report)
 
 
+@pytest.mark.slow
 def test_results_are_compared_where_asked():
     """Two unordered fills leave one or the other."""
     assert atops.check(race, 50)

@@ -133,6 +133,7 @@ async def all_sorts(x: k.Span) -> None:
         await gate.wait(token)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_no_schedule_changes_a_time(make: Make, blocks: int) -> None:
     """Every turn of every thread and the effect of every transfer may come in any order."""

@@ -159,6 +159,7 @@ def test_the_solution_is_right(name: str, capsys: pytest.CaptureFixture[str]):
     assert re.fullmatch(r"[\w ]+: right, \d+ runs\n", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["seeded", pytest.param("default", marks=LONG), pytest.param("eager", marks=LONG)])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solution_is_right_for_other_sizes_in_every_mode(name: str, mode: str):

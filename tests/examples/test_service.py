@@ -61,6 +61,7 @@ async def test_answers_are_numpys_and_one_batch_makes_them():
         assert {each.headers["x-batch-size"] for each in responses} == {"4"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
 async def test_a_lone_request_waits_for_a_time_only(arch: str):
     """It is answered though no other request comes, on each chip, in strict mode too."""
@@ -108,6 +109,7 @@ async def test_a_missed_deadline_is_504_and_spares_the_device():
         assert (await running.metrics())["service_batch_size_sum"] == 1
 
 
+@pytest.mark.slow
 async def test_a_body_that_trickles_in_has_the_same_deadline():
     """A client that promises a body and does not send it gets 504, and holds nothing."""
     async with serving(Settings(deadline=0.02)) as running:
@@ -255,6 +257,7 @@ async def test_a_shutdown_finishes_what_is_in_flight():
         await running.task
 
 
+@pytest.mark.slow
 async def test_a_service_that_is_closing_says_503():
     """An open connection is told when to come again, and health is not good any more."""
     async with serving() as running:

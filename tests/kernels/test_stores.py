@@ -96,6 +96,7 @@ def define(path: Path, text: str) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.slow
 @every("case", LOST)
 @every("decorator", ("kernel", "device", "cooperative"))
 def test_an_assignment_that_stores_nothing_is_refused(tmp_path: Path, case: str, decorator: str) -> None:
@@ -114,6 +115,7 @@ def test_an_assignment_that_stores_nothing_is_refused(tmp_path: Path, case: str,
     assert log.count("stores nothing in ") == 1 and f"text.py:{line}:" in log, log
 
 
+@pytest.mark.slow
 @every("case", KEPT)
 @every("decorator", ("kernel", "device"))
 def test_what_loses_nothing_is_taken(tmp_path: Path, case: str, decorator: str) -> None:

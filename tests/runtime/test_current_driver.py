@@ -541,6 +541,7 @@ def test_a_forgotten_driver() -> None:
     assert not any(thread.is_alive() for thread in started)
 
 
+@pytest.mark.slow
 @anyio_test
 async def test_closing_from_within() -> None:
     """A callback, a kernel and a coroutine in stream order may close their own driver without a deadlock."""

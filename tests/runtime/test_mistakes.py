@@ -192,6 +192,7 @@ async def test_awaiting_what_is_no_awaitable() -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.slow
 def test_what_blocks_may_be_called_by_no_python() -> None:
     """As from `atexit`."""
     program = (
@@ -233,6 +234,7 @@ def test_devices_of_two_drivers_are_told_apart() -> None:
     named.close()
 
 
+@pytest.mark.slow
 @every("options, said", [
     (["--devices", "99"], "--devices is '99'; expected 0 to 8"),
     (["--devices=99"], "--devices is '99'"),

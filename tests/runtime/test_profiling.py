@@ -185,6 +185,7 @@ def test_with_threads(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_cancelled_task_writes_its_file(tmp_path: Path) -> None:
     """A cancellation leaves the block as any exception does."""
 

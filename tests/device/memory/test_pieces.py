@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from atops.device.arch import architecture
 from atops.device.chip import Chip
@@ -13,6 +14,7 @@ from atops.device.memory.pieces import ALIGNMENT, Pieces
 L1 = Chip(architecture("gcu300"), 0).clusters[0].sips[0].l1
 
 
+@pytest.mark.slow
 def test_random_use_never_overlaps_and_loses_nothing():
     """Of many arrays, taken and dropped at random, those alive are apart, aligned, and hold what was stored."""
     draw, pieces, alive = random.Random(7), Pieces(L1, 300), []

@@ -33,6 +33,7 @@ def bytes_of(row: Rectangle) -> set[int]:
     return {byte for start in row.starts for byte in range(start, start + row.run)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [4, 1 << 16])  # rows before they go into the map
 @given(steps=STEPS)
 def test_bytes_that_race_are_found_and_no_others(most: int, steps: list[tuple[Any, ...]]) -> None:

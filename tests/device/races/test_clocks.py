@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
 def test_ordered_is_what_synchronisation_reaches(steps: list[tuple[str, int, int]]) -> None:
     """Each thread keeps the set of accesses that come before all it does: the clocks say the same of each pair."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def ordered(earlier: Access, later: Access) -> bool:
     return earlier[2][earlier[1]] <= later[2][earlier[1]]
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
 def test_a_byte_is_told_of_when_a_pair_on_it_races(steps: list[tuple[str, int, int, int]]) -> None:
     """Of each byte the first race is told, and nothing that is none; where an access races, it is told of."""
@@ -58,6 +60,7 @@ def test_a_byte_is_told_of_when_a_pair_on_it_races(steps: list[tuple[str, int, i
             history[byte].append((write, access))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)), max_size=200))
 def test_what_it_keeps_is_bounded_by_the_bytes(ranges: list[tuple[int, int]]) -> None:
     """It has no more runs than there are bytes, however many accesses come."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def marked(memory: Array, view: Array, key: Any = ...) -> list[bool]:
     return [bool(each) for each in memory]
 
 
+@pytest.mark.slow
 @given(views())
 def test_a_view_has_the_bytes_that_a_store_changes(drawn: tuple[Array, Array]) -> None:
     """Each of them once, and no other."""
@@ -57,6 +59,7 @@ def test_a_view_has_the_bytes_that_a_store_changes(drawn: tuple[Array, Array]) -
     assert spread(found, memory.size) == [int(each) for each in marked(memory, view)]
 
 
+@pytest.mark.slow
 @given(views(), st.data())
 def test_a_selection_has_the_bytes_that_a_store_changes(drawn: tuple[Array, Array], data: st.DataObject) -> None:
     """By a mask, and by an index array with repeats."""

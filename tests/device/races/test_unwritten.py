@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from atops.device.races.unwritten import ByteRanges
 PLACES = st.integers(0, 40)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "common"]), PLACES, PLACES), max_size=40), st.data())
 def test_it_is_a_set_of_bytes(steps: list[tuple[str, int, int]], data: st.DataObject) -> None:
     """It has what a set has, in order, neighbours as one range; of a rectangle, the runs that meet it."""

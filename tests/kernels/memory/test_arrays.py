@@ -403,6 +403,7 @@ def test_what_refers_to_itself_is_given_back(make_bench: Callable[..., Bench], s
     make_bench(strict=strict).launch(run, (1, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("workers", [1, "sip"])
 def test_memory_is_given_back_when_nothing_refers_to_it(
@@ -516,6 +517,7 @@ def test_shared_memory_of_some_threads_says_the_cure(bench: Bench):
         bench.launch(alone, (1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 def test_variables_of_a_line(make_bench: Callable[..., Bench], strict: bool):
     """Each line has one memory, however often it runs, for the life of the thread or block; scalars too."""

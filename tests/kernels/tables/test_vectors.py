@@ -58,6 +58,7 @@ def test_types_are_what_their_rows_name():
         assert run(rows[f"__{keyword}"]) is getattr(k, keyword) and getattr(k, keyword)["int"].nbytes == size
 
 
+@pytest.mark.slow
 @names
 def test_an_operator_takes_the_types_of_its_row(row: Construct):
     """On each type that the row permits it gives a value, and on any other InvalidType."""

@@ -63,6 +63,7 @@ def test_the_docstring_says_what_the_row_says(row: MathFunction):
     assert told.endswith("TOPS C++, 8.4.")
 
 
+@pytest.mark.slow
 @every_function
 def test_exactly_the_permitted_types(bench: Bench, row: MathFunction):
     """Each vector type of the text is computed; each other one is refused by name, with the permitted ones."""

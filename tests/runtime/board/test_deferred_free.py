@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def lost_of(items: list[Any], board: BoardWork | None) -> Lost:
     return Lost(newest(items), board)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1 << 32))
 def test_one_that_is_not_over_is_found_as_long_as_there_is_one(seed: int) -> None:
     """However commands end that have lost each other, and all of the board's work."""

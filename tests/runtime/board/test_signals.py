@@ -121,6 +121,7 @@ async def test_the_host_waits_for_a_kernel(device: atops.Device):
     assert repr(signals) == "<Signals: 2 of 64 allocated>" and "0 waiting" in repr(device.context.chip.signals)
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_blocking_waits_for_a_kernel(device: atops.Device):
     """The same in plain code, where it needs no loop; a timeout ends it, and nothing else changes."""

@@ -358,6 +358,7 @@ def test_a_run_that_ends_by_a_cancellation_of_all_its_tasks():
 # ---- what cannot end
 
 
+@pytest.mark.slow
 @on_hosts("inline", "shuffled")
 async def test_a_future_that_nothing_can_set(device):
     """In an inline run an await of the stream raises, for there is nothing else that runs."""
@@ -368,6 +369,7 @@ async def test_a_future_that_nothing_can_set(device):
         await stream
 
 
+@pytest.mark.slow
 @on_hosts("inline", "shuffled")
 async def test_a_task_that_awaits_what_waits_for_it(device):
     """Inline, both awaits raise: the task's, and that of the stream."""
@@ -397,6 +399,7 @@ async def test_a_coroutine_that_awaits_what_waits_for_it(device):
     assert isinstance(caught.value.__cause__, WouldDeadlock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a task", "a coroutine"])
 def test_a_cycle_through_an_awaitable_is_logged(kind):
     """Where threads run; an abort ends it."""

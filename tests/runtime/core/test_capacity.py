@@ -487,6 +487,7 @@ def test_room_that_waits_for_the_waiting_loop_itself(device: atops.Device):
     anyio.run(main)
 
 
+@pytest.mark.slow
 def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
     """Many producers on several loops keep a stream within its capacity, and all their commands run, once."""
     stream, log, most = device.create_stream(capacity=4), [], []

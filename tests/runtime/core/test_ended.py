@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 from weakref import ref
@@ -226,14 +226,13 @@ def _tidy(place: atops.Device, stream: atops.Stream) -> None:
 
 
 @pytest.fixture(scope="module")
-def little_to_collect() -> Iterator[None]:
+def little_to_collect() -> None:
     """Have the collector pass over what other tests have left: here it runs some thousand times."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("little_to_collect")
 @every("build", BUILDS)
 @every("end", ENDS)

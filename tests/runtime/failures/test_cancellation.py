@@ -178,6 +178,7 @@ async def test_a_cancelled_wait_leaves_nothing(wait: Work) -> None:
         assert works(driver)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", WAITS)
 def test_cancelled_at_every_await(wait: Work) -> None:
     """Inline, where turns are exact: cancelling at every single one, up to the last, leaves nothing."""
@@ -445,6 +446,7 @@ async def test_what_a_cancelled_scope_ran_has_ended_behind_it(
         assert running.ended == {"kernel", "coroutine"}
 
 
+@pytest.mark.slow
 @anyio_test
 async def test_a_cancelled_scope_waits_for_what_nothing_can_end_no_longer_than_its_bound(
     caplog: pytest.LogCaptureFixture,

@@ -59,6 +59,7 @@ MAKERS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_dropped_arrays_take_no_memory(device):
     """A hundred results that are dropped take the room of a few, in the null stream and in others."""

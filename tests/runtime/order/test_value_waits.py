@@ -184,6 +184,7 @@ MEMORIES = {
 }
 
 
+@pytest.mark.slow
 @every("memory", MEMORIES.values(), ids=MEMORIES)
 @every("write", WRITERS.values(), ids=WRITERS)
 @on_hosts("asyncio", "inline")

@@ -134,6 +134,7 @@ def test_neighbours_of_one_stream_are_one_at_once() -> None:
         assert stream.allocate(8 * MIB, pool).address == first
 
 
+@pytest.mark.slow
 def test_a_block_in_use_is_cut() -> None:
     """Within the limit of a pool, with no command run; earlier work keeps the bytes till it is over."""
     with device() as place:

@@ -238,6 +238,7 @@ def works(load: atops.Stream, save: atops.Stream) -> Callable[[], object]:
     return lambda: over.append(1)
 
 
+@pytest.mark.slow
 @every("build", (alone, sleeps, works))
 def test_host_functions_that_go_on_are_no_stall(build: Any, looks: Any, reports: Reports) -> None:
     """Work that takes long, and what nothing waits for, is no business of the report."""

@@ -192,6 +192,7 @@ def noted(main: Callable[[], Any], schedule: Any = "random", **options: Any) -> 
     return result, driver.schedule, [repr(record) for record in driver.tracer.records()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main", [two_streams, two_blocks, of_all_kinds])
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 def test_a_string_is_the_same_run(main: Callable[[], Any], clock: str) -> None:
@@ -203,6 +204,7 @@ def test_a_string_is_the_same_run(main: Callable[[], Any], clock: str) -> None:
         assert clock == "wall" or other == trace
 
 
+@pytest.mark.slow
 def test_a_string_is_the_same_run_in_another_process() -> None:
     """Byte for byte, trace and all, and so the checksum of both; though it was asked for before the run was over."""
     text = run_child("random_programs", "7", "8", PYTHONHASHSEED="1")
