@@ -184,8 +184,9 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) ->
     if arguments.trace:
         with _naming(arguments.trace):
             write_chrome(
-                arguments.trace, trace.records, counters=trace.counters, names=trace.names, anchor_ns=trace.anchor_ns
-            )
+                arguments.trace, trace.records, counters=trace.counters, names=trace.names, anchor_ns=trace.anchor_ns,
+                races=trace.races,
+            )  # fmt: skip
         say(f"trace: {arguments.trace} (ui.perfetto.dev opens it)")
     if arguments.records:
         with _naming(arguments.records):

@@ -13,6 +13,7 @@ from atops.trace.chrome import write_chrome
 from atops.trace.file import load, write_page
 from atops.trace.summary import summary
 from atops.trace.text import render_text
+from atops.trace.words import races_text
 
 __all__ = ("add_arguments", "main")
 
@@ -53,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
         else:
             write_chrome(
                 target, trace.records, counters=trace.counters, names=trace.names, steps=trace.steps,
-                anchor_ns=trace.anchor_ns,
+                anchor_ns=trace.anchor_ns, races=trace.races,
             )  # fmt: skip
     except OSError as error:
         return _refused(f"cannot write {target!r}: {error.strerror or error}")
@@ -69,6 +70,9 @@ def _print(trace: Trace, figures: bool, text: bool) -> None:
     if not text:
         print(end="" if figures else "\n")
         print(summary(trace.records, trace.names))
+    if trace.races:
+        print()
+        print(races_text(trace.races, trace.names))
     if trace.dropped:
         print(f"\n{trace.dropped:,} earlier records were lost: the ring was full")
 

@@ -50,7 +50,8 @@ class _Profiled(NamedTuple):
         batch = self.tracer.since(self.start)
         counters = tuple(sample for sample in self.tracer.counters() if sample.at_ns >= self.start_ns)
         anchor = self.tracer.anchor_ns
-        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, anchor_ns=anchor)
+        races = tuple(race for race in self.tracer.races() if race.at_ns >= self.start_ns)
+        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, anchor_ns=anchor, races=races)
         return BoardTrace(trace, self.label, self.devices, isinstance(self.tracer.clock, VirtualClock))
 
 

@@ -6,6 +6,6 @@ chrome   the Chrome trace format, for Perfetto
 file     traces saved without loss
 join     traces of several boards as one
 page     a trace as one page of HTML, from page.html
-words    names of kinds, times and sizes, as people read them
+words    names of kinds, times, sizes and races, as people read them
 colours  one palette for pages and widgets
 """

@@ -20,6 +20,7 @@ from atops.base.trace.records import (
     MOVES,
     CounterSample,
     Kind,
+    RaceEvent,
     Status,
     ThreadEvent,
     ThreadState,
@@ -28,6 +29,7 @@ from atops.base.trace.records import (
 )
 from atops.device.call_site import file_shown
 from atops.trace.summary import KIND_NAMES, in_lanes, interval, rows
+from atops.trace.words import bytes_of, side_words
 
 __all__ = (
     "Event", "engine_tracks", "micros", "thread_tracks", "time_of_day", "to_chrome", "track", "write_chrome",
@@ -48,6 +50,8 @@ WORDS: Final[Mapping[ThreadState, str]] = {
     ThreadState.FAILED: "failed",
 }
 NUMBERED: Final = frozenset({ThreadState.COUNTED_BARRIER, ThreadState.DTE, ThreadState.SIGNAL})
+TAIL: Final = {"ph": "s"}  # of an arrow
+HEAD: Final = {"ph": "f", "bp": "e"}
 OVER: Final = frozenset({ThreadState.ENDED, ThreadState.FAILED})
 
 Event: TypeAlias = dict[str, Any]
@@ -60,16 +64,17 @@ def to_chrome(
     names: TraceNames | None = None,
     steps: Sequence[ThreadEvent] = (),
     anchor_ns: int | None = None,
+    races: Sequence[RaceEvent] = (),
 ) -> dict[str, object]:
     """Return the trace as the JSON object of the Chrome trace event format.
 
     Times are microseconds from the start of the first record. Arrows lead from a record or a write of a value to the
     wait it satisfied. Every slice carries its record's fields as arguments. `steps` of kernel threads make a track a
-    thread, in a process of its own for each launch. With the trace's `anchor_ns` the time of day of the first record
-    stands in `otherData`, and as an event at its begin.
+    thread, in a process of its own for each launch. A race is an instant on each of its two commands, with an arrow
+    from the one that began first. With the trace's `anchor_ns` the time of day of the first record stands in
+    `otherData`, and as an event at its begin.
     """
-    names = names or TraceNames()
-    counters = list(counters)
+    names, counters = names or TraceNames(), list(counters)
     starts = [interval(record)[0] for record in records]
     origin = min([*starts, *(each.at_ns for each in counters), *(each.at_ns for each in steps)], default=0)
     streams = [(row.device, row.label, row.records) for row in rows(records, names)]
@@ -87,7 +92,7 @@ def to_chrome(
             home.setdefault(id(record), place)  # a stream's track comes before the engines': arrows go there
             start, _ = interval(record)
             timed.append((start, order[id(record)], 0, _slice(record, place, origin, names)))
-    timed += _arrows(records, home, order, origin)
+    timed += _arrows(records, home, order, origin) + _races(races, records, home, order, origin, names)
     timed += [(sample.at_ns, 0, 3, _sample(sample, origin)) for sample in counters]
     more, turns = thread_tracks(steps, records, names, origin)
     metadata += more
@@ -120,9 +125,10 @@ def write_chrome(
     names: TraceNames | None = None,
     steps: Sequence[ThreadEvent] = (),
     anchor_ns: int | None = None,
+    races: Sequence[RaceEvent] = (),
 ) -> None:
     """Write the trace to a path (compressed when it ends in .gz, which Perfetto reads too) or to an open text file."""
-    trace = to_chrome(records, counters=counters, names=names, steps=steps, anchor_ns=anchor_ns)
+    trace = to_chrome(records, counters=counters, names=names, steps=steps, anchor_ns=anchor_ns, races=races)
     text = json.dumps(trace, separators=(",", ":"))
     if not isinstance(target, str | PathLike):
         target.write(text)
@@ -176,6 +182,29 @@ def _arrows(
             event = {**more, **arrow, "ts": micros(at - origin), "pid": pid, "tid": tid}
             arrows.append((at, max(order[id(cause)], order[id(record)]), phase, event))
     return arrows
+
+
+def _races(
+    races: Sequence[RaceEvent], records: Sequence[TraceRecord], home: dict[int, tuple[int, int]],
+    order: dict[int, int], origin: int, names: TraceNames,
+) -> list[tuple[int, int, int, Event]]:  # fmt: skip
+    """Return the marks of races at the begin of what raced, and the arrows between two commands."""
+    by_seq = {record.seq: record for record in reversed(records) if record.seq >= 0}
+    events: list[tuple[int, int, int, Event]] = []
+    for number, race in enumerate(races):
+        told = {"first": side_words(race.first, names), "second": side_words(race.second, names)}
+        told |= {"memory": race.memory, "bytes": bytes_of(race), "advice": race.advice}
+        found = {id(record): record for seq in race.seqs if (record := by_seq.get(seq)) is not None}
+        sides = sorted(found.values(), key=lambda record: (interval(record)[0], order[id(record)]))
+        place = max((order[id(record)] for record in sides), default=0)
+        for side, record in enumerate(sides):
+            pid, tid = home[id(record)]
+            at = interval(record)[0]
+            event = {"name": race.kind, "cat": "race", "ts": micros(at - origin), "pid": pid, "tid": tid}
+            events.append((at, place, 3, {"ph": "i", "s": "t", **event, "args": told}))
+            if len(sides) == 2:
+                events.append((at, place, 1 + side, {**(HEAD if side else TAIL), **event, "id": number}))
+    return events
 
 
 def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: TraceNames) -> Event:

@@ -26,6 +26,8 @@ from atops.base.trace.records import (
     MemoryUse,
     Phase,
     Place,
+    RaceEvent,
+    RaceSide,
     Status,
     ThreadEvent,
     ThreadState,
@@ -71,7 +73,7 @@ def write(path: str | os.PathLike[str], trace: Trace) -> None:
         return write_page(target, trace, target.name)
     if kind == ".json":
         seen = to_chrome(trace.records, counters=trace.counters, names=trace.names, steps=trace.steps,
-                         anchor_ns=trace.anchor_ns)  # fmt: skip
+                         anchor_ns=trace.anchor_ns, races=trace.races)  # fmt: skip
         text = json.dumps(seen, separators=(",", ":"))[:-1] + f',"{OWN}":{records_to_json(trace)}}}'
     else:
         text = records_to_json(trace)
@@ -151,6 +153,7 @@ def records_to_json(trace: Trace) -> str:
             "steps": rows(trace.steps),
             "uses": rows(trace.uses),
             "names": list(texts),
+            "races": [[*race[:-2], list(race.first), list(race.second)] for race in trace.races],
             "counters": [list(sample) for sample in trace.counters],
             "dropped": trace.dropped,
             **({} if trace.anchor_ns is None else {"anchor_ns": trace.anchor_ns}),
@@ -213,6 +216,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         _read(ThreadEvent, content.get("steps", ()), tables),
         _read(MemoryUse, content.get("uses", ()), tables),
         None if "anchor_ns" not in content else _integers([content["anchor_ns"]], 1)[0],  # as above
+        tuple(_race(*row) for row in content.get("races", ())),
     )
 
 
@@ -235,6 +239,21 @@ def _place(file: object, line: object, function: object) -> Place:
     if type(file) is not str or type(line) is not int or type(function) is not str:
         raise ValueError(f"{[file, line, function]!r} is no place; expected a file, a line and a function")
     return Place(file, line, function)
+
+
+def _race(*row: Any) -> RaceEvent:
+    at, kind, memory, device, offset, ranges, advice, first, second = row
+    if any(type(text) is not str for text in (kind, memory, advice)):
+        raise ValueError(f"{[kind, memory, advice]!r} are no texts of a race")
+    places = tuple((start, stop) for start, stop in (_integers(each, 2) for each in ranges))
+    at, device, offset = _integers([at, device, offset], 3)
+    return RaceEvent(at, kind, memory, device, offset, places, advice, _side(*first), _side(*second))
+
+
+def _side(actor: object, what: object, write: object, *numbers: object) -> RaceSide:
+    if type(actor) is not str or type(what) is not str or type(write) is not bool:
+        raise ValueError(f"{[actor, what, write]!r} is no side of a race")
+    return RaceSide(actor, what, write, *_integers(numbers, 4))
 
 
 def _integers(row: Sequence[object], count: int) -> list[int]:

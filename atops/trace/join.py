@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
 
-from atops.base.trace.records import WAITS, CounterSample, Place, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import WAITS, CounterSample, Place, RaceEvent, RaceSide, Trace, TraceNames, TraceRecord
 from atops.trace.summary import interval
 
 __all__ = ("BoardTrace", "join")
@@ -41,12 +41,14 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
     notes: dict[str, str] = {}
     sites: dict[int, Place] = {}
     capacities: dict[tuple[int, int], int] = {}
+    races: list[RaceEvent] = []
     firsts = accumulate((board.devices for board in boards), initial=0)  # numbers of each board's first device
     seq = end = 0  # the number of the next board's first command, and when it begins if it is virtual
     for first, board in sorted(zip(firsts, boards, strict=False), key=lambda numbered: numbered[1].virtual):
         trace, shift = board.trace, end if board.virtual else 0
         records += [_moved(record, first, seq, shift) for record in trace.records]
         counters += [CounterSample(at + shift, device + first, used) for at, device, used in trace.counters]
+        races += [_race(race, first, seq, shift, trace.names, sites) for race in trace.races]
         for device in range(board.devices):
             devices[first + device] = f"{board.label}, {trace.names.devices.get(device) or f'device {device}'}"
         streams |= _shifted(trace.names.streams, first)
@@ -59,7 +61,7 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
     names = TraceNames(devices, streams, notes, sites, capacities)
     dropped = sum(board.trace.dropped for board in boards)
     anchor = None if any(board.virtual for board in boards) else boards[0].trace.anchor_ns
-    return Trace(tuple(records), tuple(counters), names, dropped, anchor_ns=anchor)
+    return Trace(tuple(records), tuple(counters), names, dropped, anchor_ns=anchor, races=tuple(races))
 
 
 def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord:
@@ -75,6 +77,25 @@ def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord
         src_device=_device(record.src_device, first),
         correlation=record.correlation + seq if waits else record.correlation,
     )
+
+
+def _race(
+    race: RaceEvent, first: int, seq: int, shift: int, names: TraceNames, sites: dict[int, Place]
+) -> RaceEvent:
+    """Return a race moved as records are; the places of its sides become new entries of `sites`."""
+
+    def moved(side: RaceSide) -> RaceSide:
+        place, number = names.sites.get(side.site), len(sites)
+        if place is None:
+            number = -1
+        else:
+            sites[number] = place
+        return side._replace(seq=side.seq + seq if side.seq >= 0 else -1, site=number)
+
+    return race._replace(
+        at_ns=race.at_ns + shift, device=_device(race.device, first), first=moved(race.first),
+        second=moved(race.second),
+    )  # fmt: skip
 
 
 def _device(device: int, first: int) -> int:

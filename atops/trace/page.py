@@ -16,7 +16,7 @@ from atops.trace.chrome import engine_tracks, time_of_day
 from atops.trace.colours import LOOKS, PAGE
 from atops.trace.summary import critical_path, interval, rows, summary
 from atops.trace.text import GLYPHS, describe
-from atops.trace.words import KIND_NAMES, Table, tables, totals
+from atops.trace.words import KIND_NAMES, Table, races_text, tables, totals
 
 __all__ = ("to_page",)
 
@@ -37,11 +37,17 @@ def to_page(trace: Trace, title: str = "trace") -> str:
         "TOTALS": "".join(f"<div><dt>{what}</dt><dd>{escape(figure)}</dd></div>" for what, figure in totals(figures)),
         "NOTE": _note(trace, figures.first_ns, left_out),
         "TABLES": "".join(map(_table, tables(figures))),
-        "TEXT": escape(describe(trace.records, names=trace.names, limit=TOLD)),
+        "TEXT": escape(_text(trace)),
         "DATA": _script_safe(_data(trace, shown)),
     }
     head, *rest = TEMPLATE.read_text(encoding="utf-8").split("{{")
     return head + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
+
+
+def _text(trace: Trace) -> str:
+    """Return the trace in words: its races first."""
+    told = describe(trace.records, names=trace.names, limit=TOLD)
+    return "\n\n".join(part for part in (races_text(trace.races, trace.names), told) if part)
 
 
 def _note(trace: Trace, first_ns: int, left_out: int) -> str:
@@ -49,6 +55,8 @@ def _note(trace: Trace, first_ns: int, left_out: int) -> str:
     parts: list[str] = []
     if trace.anchor_ns is not None:
         parts.append(f"from {time_of_day(trace.anchor_ns + first_ns)[:19].replace('T', ' ')} UTC")
+    if trace.races:
+        parts.append(f"{len(trace.races)} race{'s' if len(trace.races) > 1 else ''}, told in the text below")
     if left_out:
         parts.append(f"{left_out:,} earlier records are not in the picture")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""How traces are told: names of kinds, times, sizes, and the figures of a trace as tables.
+"""How traces are told: names of kinds, times, sizes, the figures of a trace as tables, and its races.
 
 Plain strings, below all that reads traces.
 """
@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, RaceEvent, RaceSide, TraceNames
+from atops.device.call_site import file_shown
 
 if TYPE_CHECKING:
     from atops.trace.summary import Summary
 
-__all__ = ("KIND_NAMES", "Table", "format_bytes", "format_ns", "percent", "printable", "report", "tables", "totals")
+__all__ = (
+    "KIND_NAMES", "Table", "bytes_of", "format_bytes", "format_ns", "percent", "printable", "race_sentence",
+    "race_text", "races_text", "report", "side_words", "tables", "totals",
+)  # fmt: skip
 
 MOST_ROWS: Final = 40  # of a table as text
+MOST_RANGES: Final = 4  # of a race
+MOST_RACES: Final = 100  # as text
 HELD: Final = frozenset({Kind.ALLOC, Kind.FREE})  # their bytes are held or given back, and not moved
 
 KIND_NAMES: Final[Mapping[Kind, str]] = {
@@ -140,3 +146,50 @@ def _aligned(table: Table) -> str:
     lines = ["  ".join(row).rstrip() for row in aligned]
     lines += [f"and {len(table.rows) - MOST_ROWS} more"] if len(table.rows) > MOST_ROWS else []
     return "\n".join(lines)
+
+
+# ---- races
+
+
+def race_text(race: RaceEvent, names: TraceNames) -> str:
+    """Return a race in four lines: what it is and where, its two sides, and what would order them."""
+    where = f"{race.memory}, {bytes_of(race)}" if race.ranges else race.memory
+    sides = (("first: ", race.first), ("second:", race.second))
+    told = [f"  {which} {side_words(side, names)}{_number(side)}" for which, side in sides]
+    return "\n".join([f"{race.kind}: {printable(where)}", *told, f"  {printable(race.advice)}"])
+
+
+def race_sentence(race: RaceEvent, names: TraceNames) -> str:
+    """Return a race in one line."""
+    first, second = (side_words(side, names) + _number(side) for side in (race.first, race.second))
+    where = f"{race.memory}, {bytes_of(race)}" if race.ranges else race.memory
+    return f"{race.kind}, {printable(where)}: {first}; and {second}; {printable(race.advice)}"
+
+
+def races_text(races: Sequence[RaceEvent], names: TraceNames) -> str:
+    """Return the races of a trace as text, numbered; empty where there are none."""
+    lines = [f"{len(races)} race{'s' if len(races) != 1 else ''}"] if races else []
+    for number, race in enumerate(races[:MOST_RACES], 1):
+        first, *rest = race_text(race, names).splitlines()
+        lines += ["", f"{number}. {first}", *(f"   {line}" for line in rest)]
+    if len(races) > MOST_RACES:
+        lines += ["", f"and {len(races) - MOST_RACES} more"]
+    return "\n".join(lines)
+
+
+def side_words(side: RaceSide, names: TraceNames) -> str:
+    """Return one side: "stream 'load': copy writes, at main.py:12 in main"."""
+    place = names.sites.get(side.site)
+    at = "" if place is None else f", at {file_shown(place.file)}:{place.line} in {place.function}"
+    return printable(f"{side.actor}: {side.what}{at}")
+
+
+def bytes_of(race: RaceEvent) -> str:
+    """Return the bytes where the two sides meet: "bytes 0 to 64"; empty where none are known."""
+    shown = ", ".join(f"{start} to {stop}" for start, stop in race.ranges[:MOST_RANGES])
+    more = len(race.ranges) - MOST_RANGES
+    return (f"bytes {shown}" if shown else "") + (f" and {more} more ranges" if more > 0 else "")
+
+
+def _number(side: RaceSide) -> str:
+    return f" (number {side.seq})" if side.seq >= 0 else ""

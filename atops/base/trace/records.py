@@ -16,8 +16,8 @@ from atops.base.errors import AtopsError
 
 __all__ = (
     "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "ContextTuple", "CounterSample",
-    "DetailBatch", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Position", "Status", "ThreadEvent",
-    "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
+    "DetailBatch", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Position", "RaceEvent", "RaceSide", "Status",
+    "ThreadEvent", "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
 )  # fmt: skip
 
 Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
@@ -156,6 +156,48 @@ class TraceBatch(NamedTuple):
     records: list[TraceRecord]
     next: int
     missed: int
+
+
+# ---- races
+
+
+class RaceSide(NamedTuple):
+    """One of the two accesses of a race: `actor` does `what`.
+
+    `seq` is that of its command, in a kernel of its launch, -1 of the host's. `block` and `thread` are linear indices
+    of a kernel thread, else -1. `site` is its place in the program, a number into `TraceNames.sites`, -1 if not known.
+    """
+
+    actor: str
+    what: str
+    write: bool
+    seq: int = -1
+    block: int = -1
+    thread: int = -1
+    site: int = -1
+
+
+class RaceEvent(NamedTuple):
+    """A race that the detectors found at `at_ns`, once for each pair of lines; see `atops.Race`.
+
+    `ranges` are (first byte, end) in `memory`, which begins at `offset` in the memory of `device`; both are -1 where it
+    is none of a device's allocations.
+    """
+
+    at_ns: int
+    kind: str
+    memory: str
+    device: int
+    offset: int
+    ranges: tuple[tuple[int, int], ...]
+    advice: str
+    first: RaceSide
+    second: RaceSide
+
+    @property
+    def seqs(self) -> tuple[int, int]:
+        """Return the commands of both sides: one and the same inside a launch, -1 of the host's."""
+        return self.first.seq, self.second.seq
 
 
 # ---- details
@@ -315,6 +357,7 @@ class Trace:
     steps: Sequence[ThreadEvent] = ()
     uses: Sequence[MemoryUse] = ()
     anchor_ns: int | None = None
+    races: Sequence[RaceEvent] = ()
 
 
 @dataclass(frozen=True, slots=True)

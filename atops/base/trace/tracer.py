@@ -34,6 +34,8 @@ from atops.base.trace.records import (
     Phase,
     Place,
     Position,
+    RaceEvent,
+    RaceSide,
     Status,
     ThreadEvent,
     ThreadState,
@@ -47,15 +49,16 @@ from atops.base.trace.records import (
 
 __all__ = (
     "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
-    "Detailing", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Status", "Subscription", "ThreadEvent",
-    "ThreadState", "Trace",
-    "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple", "Tracer",
+    "Detailing", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "RaceEvent", "RaceSide", "Status",
+    "Subscription", "ThreadEvent", "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord",
+    "TraceStatistics", "TraceTuple", "Tracer",
 )  # fmt: skip
 
 T = TypeVar("T")
 logger = get_logger("atops.trace")
 
 OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
+RACES: Final = 1000  # races held; the newest
 LABELS: Final = 16384  # stream names kept; the oldest go first
 
 KINDS: Final = tuple(Kind)
@@ -88,8 +91,8 @@ class Tracer:
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_holds", "_labels", "_lock", "_name_ids", "_names",
-        "_notes", "_own", "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts", "detail",
-        "details", "emit", "emit_all", "observed", "on_detailed", "thread_detail",
+        "_notes", "_own", "_races", "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts",
+        "detail", "details", "emit", "emit_all", "observed", "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -102,6 +105,7 @@ class Tracer:
         self._lock = self._ring.lock
         self.emit, self.emit_all = self._ring.add, self._ring.add_all
         self._counters: deque[tuple[int, int, int]] = deque()
+        self._races: Ring[RaceEvent] = Ring(RACES)
         self._subscriptions: tuple[Subscription, ...] = ()
         self._deliverer: int | None = None
         self._asked = False
@@ -151,6 +155,10 @@ class Tracer:
     def counter(self, device: int, used_bytes: int) -> None:
         """Add a sample of a device's memory in use."""
         self._counters.append((self.clock.now(), device, used_bytes))
+
+    def race(self, race: RaceEvent) -> None:
+        """Add a race that the detectors found."""
+        self._races.add(race)
 
     def intern(self, name: str) -> int:
         """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
@@ -226,6 +234,14 @@ class Tracer:
         """Return the samples of memory in use, oldest first."""
         return [CounterSample._make(sample) for sample in self._counters.copy()]
 
+    def races(self) -> list[RaceEvent]:
+        """Return the races that the detectors found, in the order found; the newest 1,000."""
+        return self.races_since(0)[0]
+
+    def races_since(self, position: int) -> tuple[list[RaceEvent], int]:
+        """Return the races that are new since `position`, 0 at first, and the position to ask for next."""
+        return self._races.since(position)[:2]
+
     def names(self) -> TraceNames:
         """Return the names of streams and the notes on names, as they are now."""
         with self._lock:
@@ -240,6 +256,7 @@ class Tracer:
         return Trace(
             tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
             tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses), self.anchor_ns,
+            tuple(self.races()),
         )  # fmt: skip
 
     def detailed(self, threads: bool = False) -> Detailing:
@@ -270,6 +287,7 @@ class Tracer:
         """Forget what is held and the dropped count. Positions and numbers of names go on."""
         self._ring.clear()
         self._counters.clear()
+        self._races.clear()
         self.details.clear()
 
     @overload

@@ -156,10 +156,10 @@ class LaunchDetector:
 
     def tell(
         self, kind: str, first: Entry, second: Entry, memory: str, device: int, ranges: list[tuple[int, int]],
-        advice: str,
+        advice: str, offset: int = -1,
     ) -> None:  # fmt: skip
         """Hand on a race, unless the same two lines have been told of."""
-        race = Race(kind, _access_of(first), _access_of(second), memory, device, merged(ranges), advice)
+        race = Race(kind, _access_of(first), _access_of(second), memory, device, merged(ranges), advice, offset)
         if race.key not in self._told:
             self._told.add(race.key)
             self.races.append(race)
@@ -197,7 +197,8 @@ class LaunchDetector:
             places = [(begin - base, end - base) for begin, end in ranges]
             name = repr(allocation)
             kind = "transfer in flight" if _flown_over(first, second) else "race in global memory"
-            self.tell(kind, first, second, name, allocation.device or 0, places, _advice(first, second))
+            advice, device = _advice(first, second), allocation.device or 0
+            self.tell(kind, first, second, name, device, places, advice, allocation.offset)
 
 
 class BlockRaces:
@@ -476,8 +477,9 @@ def _access_of(entry: Entry) -> Access:
     """Return one side of a race in words."""
     code = entry.code
     site = Site(code, entry.instruction) if isinstance(code, CodeType) else None
-    kernel = getattr(getattr(entry.actor, "grid", None), "name", "")
-    return Access(str(entry.actor), entry.what, entry.write, site, f"kernel {kernel}" if kernel else "")
+    thread: KernelThread = entry.actor  # type: ignore[assignment]  # a kernel has no others
+    where = thread.block.linear, thread.linear
+    return Access(str(thread), entry.what, entry.write, site, f"kernel {thread.grid.name}", -1, where)
 
 
 def _advice(first: Entry, second: Entry) -> str:

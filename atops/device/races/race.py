@@ -15,13 +15,19 @@ MOST_RANGES = 4  # that are printed
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One side: `actor` does `what`, at a line of the program if that is known, as part of a command."""
+    """One side: `actor` does `what`, at a line of the program if that is known, as part of a command.
+
+    `seq` is the number of that command, -1 where the report does not know it; `thread` the linear indices of block
+    and thread of a kernel's.
+    """
 
     actor: str
     what: str
     write: bool
     site: Site | None
     command: str
+    seq: int = -1
+    thread: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return f"{self.actor}: {self.what}" + ("" if self.site is None else f", at {self.site}")
@@ -40,7 +46,8 @@ class Access:
 class Race:
     """Two accesses to the same bytes of `memory`, in no order; `advice` says what would order them.
 
-    `ranges` are (first byte, end) in that memory; `device` is -1 for host memory.
+    `ranges` are (first byte, end) in that memory; `device` is -1 for host memory. `offset` is where the memory begins
+    in that of the device, -1 where it is no allocation there.
     """
 
     kind: str
@@ -50,6 +57,7 @@ class Race:
     device: int
     ranges: tuple[tuple[int, int], ...]
     advice: str
+    offset: int = -1
 
     def __str__(self) -> str:
         where = f"{self.memory}, {self.bytes_shown}" if self.ranges else self.memory

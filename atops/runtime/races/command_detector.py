@@ -293,7 +293,7 @@ class CommandDetector:
         sides = []
         for item, why in items:
             site = None if item.epoch is None else item.epoch.site
-            sides.append(Access(item.queue.label, f"{verb(item)} {why}", False, site, f"command {item.seq}"))
+            sides.append(Access(item.queue.label, f"{verb(item)} {why}", False, site, f"command {item.seq}", item.seq))
         self.findings.add([deadlock_of(sides)])
 
     def _history(self, memory: Allocation) -> ByteHistory:
@@ -313,7 +313,8 @@ class CommandDetector:
             kind = kind_of(earlier, later)
             first, second = access_of(earlier, wrote, device), access_of(later, write, device)
             advice = advice_for(kind, earlier, later)
-            races.append(Race(kind, first, second, name, device, merged(ranges), advice))
+            offset = -1 if isinstance(memory, str) or memory.device is None else memory.offset
+            races.append(Race(kind, first, second, name, device, merged(ranges), advice, offset))
         self.findings.add(races, item)
         if self.strict:
             raise _race_error(races)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from atops.base.html_table import Markup, columns, html_table
 from atops.base.locks import fork_safe
 from atops.base.log_fields import get_logger
+from atops.base.trace.records import Place, RaceEvent, RaceSide
+from atops.base.trace.tracer import Tracer
 from atops.device.call_site import Site
 from atops.device.races.race import Access, Race
 
@@ -32,8 +35,8 @@ MEANING: Final[Mapping[str, str]] = {
 }
 OFF: Final = "anything: the detectors are off; make the driver with EmulatorOptions(detect=True), or set ATOPS_DETECT=1"
 CLOSED: Final[deque[Report]] = deque(maxlen=1)  # of the driver that was closed last
+NUMBER: Final = re.compile(r"(?<=^<Allocation) #\d+(?=:)")
 MOST: Final = 1_000  # races that a report keeps
-TRACED: Final = 120  # letters of a race in a trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class Findings:
         fields: dict[str, object] = {"driver": board.serial, "device": race.device, "seed": board.options.seed}
         if item is not None:
             fields |= {"stream": item.queue.label, "command": item.seq}
+        board.tracer.race(_traced(race, -1 if item is None else item.seq, board.tracer))
         log.warning("%s", race, extra=fields)
 
     def report(self) -> Report:
@@ -152,6 +156,24 @@ class Findings:
         observed |= {what: count for what, count in aside.items() if count}
         schedule = self._board.executor.schedule
         return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated, schedule)
+
+
+def _traced(race: Race, launch: int, tracer: Tracer) -> RaceEvent:
+    """Return a race as a trace has it; `launch` is the command of threads of a kernel.
+
+    Numbers of allocations, which the whole process counts, are left out: two runs have one trace.
+    """
+
+    def side(access: Access) -> RaceSide:
+        site = access.site
+        place = -1 if site is None else tracer.details.place(Place(site.path, site.line, site.function))
+        seq, where = (access.seq, (-1, -1)) if access.thread is None else (launch, access.thread)
+        return RaceSide(access.actor, access.what, access.write, seq, *where, place)
+
+    at = tracer.clock.now()
+    sides = side(race.first), side(race.second)
+    memory = NUMBER.sub("", race.memory)
+    return RaceEvent(at, race.kind, memory, race.device, race.offset, race.ranges, race.advice, *sides)
 
 
 def _line(access: Access) -> object:

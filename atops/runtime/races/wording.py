@@ -18,8 +18,8 @@ def access_of(epoch: Epoch, write: bool, device: int) -> Access:
     command = f"command {epoch.seq}"
     if epoch.line is not None:
         what = f"{epoch.words}, enqueued at {epoch.site}, {does}"
-        return Access(f"{epoch.label}{where}", what, write, epoch.line, command)
-    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, command)
+        return Access(f"{epoch.label}{where}", what, write, epoch.line, command, epoch.seq)
+    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, command, epoch.seq)
 
 
 def kind_of(earlier: Epoch, later: Epoch) -> str:

@@ -6,7 +6,6 @@ import inspect
 import shlex
 import sys
 from collections.abc import MutableMapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -130,9 +129,8 @@ def _since(driver: Driver, position: int) -> Trace:
     batch, names = driver.tracer.since(position), driver.tracer.names()
     first = min((record.submitted_ns for record in batch.records), default=0)
     counters = tuple(sample for sample in driver.tracer.counters() if sample.at_ns >= first)
-    seen = {record.seq for record in batch.records}
-    names = replace(names, sites={seq: site for seq, site in names.sites.items() if seq in seen})
-    return Trace(tuple(batch.records), counters, names, batch.missed)
+    races = tuple(race for race in driver.tracer.races() if race.at_ns >= first) if batch.records else ()
+    return Trace(tuple(batch.records), counters, names, batch.missed, races=races)
 
 
 def _argument(cell: str) -> str | None:
