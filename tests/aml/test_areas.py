@@ -1,0 +1,349 @@
+"""AML's areas over HIP: every flag, option and documented code, the wrong arguments, and `Area`."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops import aml, tops
+from atops import kernels as k
+from atops.base.trace.records import Kind
+from atops.bridge.pointers import OWNED
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver, board_of
+from tests.every import every
+from tests.runtime.boards import board
+
+HOST, UNIFIED = aml.AML_AREA_HIP_FLAG_ALLOC_HOST, aml.AML_AREA_HIP_FLAG_ALLOC_UNIFIED
+MAPPED, GLOBAL = aml.AML_AREA_HIP_FLAG_ALLOC_MAPPED, aml.AML_AREA_HIP_FLAG_ALLOC_GLOBAL
+SIZES = (1, 32, 4096, 1 << 20)
+EINVAL = -aml.AML_EINVAL
+
+
+@pytest.fixture(autouse=True)
+def driver() -> Iterator[Driver]:
+    """A current driver with two devices, and no error number of another test."""
+    with board(devices=2) as made:
+        aml.aml_errno = aml.AML_SUCCESS
+        with atops.Device(0, made):
+            yield made
+
+
+def area_of(flags: int, device: int = -1) -> aml.aml_area:
+    """Return an area that could be made."""
+    code, area = aml.aml_area_hip_create(device, flags)
+    assert code == aml.AML_SUCCESS and area is not None
+    return area
+
+
+def of_device(pointer: int, flags: int) -> int:
+    """Return the device's pointer to memory of an area with these flags."""
+    if flags & UNIFIED or not flags & (HOST | MAPPED):
+        return pointer
+    return tops.check(tops.topsHostGetDevicePointer(pointer, 0))
+
+
+@every("flags", range(16))
+@every("device", (-1, 0, 1))
+@every("size", SIZES)
+def test_memory_of_every_kind(size: int, device: int, flags: int) -> None:
+    """It is where the flags say, is copied to and from, seen by the host where it should be, and given back once."""
+    area, mine = area_of(flags, device), np.zeros(size, np.uint8)
+    options = aml.aml_area_hip_mmap_options(ptr=mine)
+    pointer = aml.aml_area_mmap(area, size, options)
+    assert pointer is not None and aml.aml_errno == aml.AML_SUCCESS
+    ones, back = np.full(size, 7, np.uint8), np.zeros(size, np.uint8)
+    there = of_device(pointer, flags)
+    tops.check(tops.topsMemcpy(there, ones, size, tops.topsMemcpyHostToDevice))
+    tops.check(tops.topsMemcpy(back, there, size, tops.topsMemcpyDeviceToHost))
+    assert (back == 7).all()
+    if flags & (HOST | UNIFIED | MAPPED):
+        assert ctypes.string_at(pointer, size) == b"\x07" * size
+    assert (mine == 7).all() == (flags & (HOST | UNIFIED | MAPPED) == MAPPED)
+    attributes = tops.check(tops.topsPointerGetAttributes(there))
+    assert attributes.isManaged == bool(flags & UNIFIED)
+    if not flags & (HOST | UNIFIED | MAPPED):
+        assert attributes.device == max(device, 0)
+    assert aml.aml_area_munmap(area, pointer, size) == aml.AML_SUCCESS
+    assert aml.aml_area_munmap(area, pointer, size) == EINVAL
+    mine[:] = 1  # it is the caller's still
+
+
+@every("flags, expected", [(HOST, 0), (HOST | GLOBAL, 1), (HOST | MAPPED, 2), (MAPPED, 2), (MAPPED | GLOBAL, 3)])
+def test_flags_of_host_memory(flags: int, expected: int) -> None:
+    """GLOBAL asks for portable memory, MAPPED for mapped memory."""
+    array = np.zeros(64, np.uint8)
+    pointer = aml.aml_area_mmap(area_of(flags), 64, aml.aml_area_hip_mmap_options(ptr=array))
+    assert tops.check(tops.topsHostGetFlags(pointer)) == expected
+    assert aml.aml_area_munmap(area_of(0), pointer, 64) == aml.AML_SUCCESS
+
+
+@every("option, of_area, current, expected", [
+    (-1, -1, 1, 1), (-1, 0, 1, 0), (-1, 1, 0, 1), (0, 1, 0, 1), (0, -1, 1, 1), (1, 0, 0, 1), (1, -1, 0, 1),
+])  # fmt: skip
+def test_which_device(option: int, of_area: int, current: int, expected: int) -> None:
+    """The option's above 0, else the area's, else the current one; which device is current stays the caller's."""
+    tops.check(tops.topsSetDevice(current))
+    pointer = aml.aml_area_mmap(area_of(0, of_area), 8, aml.aml_area_hip_mmap_options(device=option))
+    assert tops.check(tops.topsPointerGetAttributes(pointer)).device == expected
+    assert tops.check(tops.topsGetDevice()) == current
+    assert aml.aml_area_munmap(area_of(0), pointer, 8) == aml.AML_SUCCESS
+
+
+REGISTERED = np.zeros(4096, np.uint8)
+
+# What a mapping fails with: area, size, options.
+FAILURES: dict[str, tuple[Any, Any, Any, int]] = {
+    "no area": (None, 8, None, aml.AML_EINVAL),
+    "what is no area": ("area", 8, None, aml.AML_EINVAL),
+    "a size below 0": (aml.aml_area_hip, -1, None, aml.AML_EINVAL),
+    "what is no size": (aml.aml_area_hip, "8", None, aml.AML_EINVAL),
+    "too much": (aml.aml_area_hip, 1 << 50, None, aml.AML_ENOMEM),
+    "no such device": (aml.aml_area_hip, 8, aml.aml_area_hip_mmap_options(device=2), aml.AML_EINVAL),
+    "what is no device": (aml.aml_area_hip, 8, aml.aml_area_hip_mmap_options(device="1"), aml.AML_EINVAL),  # type: ignore[arg-type]
+    "what are no options": (aml.aml_area_hip, 8, 5, aml.AML_EINVAL),
+    "no memory to map": (aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8, None, aml.AML_EINVAL),
+    "too little memory to map": (
+        aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8,
+        aml.aml_area_hip_mmap_options(ptr=np.zeros(4, np.uint8)), aml.AML_EINVAL,
+    ),
+    "memory that is mapped": (
+        aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8,
+        aml.aml_area_hip_mmap_options(ptr=REGISTERED), aml.AML_EBUSY,
+    ),
+    "flags of no meaning": (aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(99)), 8, None, aml.AML_EINVAL),
+    "data of no area": (aml.aml_area(aml.aml_area_hip_ops, None), 8, None, aml.AML_EINVAL),
+    "no mmap": (aml.aml_area(aml.aml_area_ops()), 8, None, aml.AML_ENOTSUP),
+}  # fmt: skip
+
+
+@every("area, size, options, code", FAILURES.values(), list(FAILURES))
+def test_failed_mappings(area: Any, size: Any, options: Any, code: int) -> None:
+    """They return None, say why in `aml_errno`, take nothing, and leave the current device alone."""
+    tops.check(tops.topsHostRegister(REGISTERED, REGISTERED.nbytes, 0))
+    tops.check(tops.topsSetDevice(1))
+    before, aml.aml_errno = len(OWNED), aml.AML_SUCCESS
+    try:
+        assert aml.aml_area_mmap(area, size, options) is None
+        assert aml.aml_errno == -code
+        assert len(OWNED) == before and tops.check(tops.topsGetDevice()) == 1
+    finally:
+        tops.check(tops.topsHostUnregister(REGISTERED))
+        tops.check(tops.topsSetDevice(0))
+
+
+@every("device, flags, code", [
+    (2, 0, aml.AML_EINVAL), (1 << 40, 0, aml.AML_EINVAL), (None, 0, aml.AML_EINVAL), (0, 16, aml.AML_EINVAL),
+    (0, -1, aml.AML_EINVAL), (0, "0", aml.AML_EINVAL),
+])  # fmt: skip
+def test_failed_areas(device: Any, flags: Any, code: int) -> None:
+    """A device that does not exist, flags of no meaning, other types."""
+    assert aml.aml_area_hip_create(device, flags) == (-code, None)
+
+
+def test_boards_without_devices() -> None:
+    """An area of the current device can be made, and maps nothing; any device is one too many."""
+    with board(devices=0) as empty:
+        enter(empty, board_of(empty))
+        assert aml.aml_area_hip_create(0, 0) == (EINVAL, None)
+        assert aml.aml_area_mmap(area_of(0), 8) is None and aml.aml_errno == -aml.AML_ENOTSUP
+        leave(empty)
+
+
+def test_a_runtime_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing says how many devices there are, an area cannot be made."""
+
+    def closed() -> None:
+        raise atops.errors.InvalidHandle("the driver is closed")
+
+    monkeypatch.setattr("atops.aml.hip_areas.current_board", closed)
+    assert aml.aml_area_hip_create(0, 0) == (-aml.AML_FAILURE, None)
+
+
+@every("pointer", [None, 0])
+def test_null_is_unmapped(pointer: Any) -> None:
+    """By both functions, of any area."""
+    assert aml.aml_area_munmap(None, pointer, 8) == aml.AML_SUCCESS
+    assert aml.aml_area_hip_munmap(None, pointer, 8) == aml.AML_SUCCESS
+    assert aml.aml_area_munmap(None, 8, 0) == aml.AML_SUCCESS
+
+
+def test_what_is_not_unmapped() -> None:
+    """Pointers into memory, of others, and of nothing; and without an area."""
+    pointer = aml.aml_area_mmap(aml.aml_area_hip, 64)
+    assert pointer is not None
+    for wrong in (pointer + 1, 1 << 39, "pointer", np.zeros(8), object(), -5, 3.5):
+        assert aml.aml_area_munmap(aml.aml_area_hip, wrong, 8) == EINVAL, wrong
+    assert aml.aml_area_munmap(None, pointer, 64) == EINVAL
+    assert aml.aml_area_munmap(aml.aml_area(aml.aml_area_ops()), pointer, 64) == -aml.AML_ENOTSUP
+    assert aml.aml_area_munmap(aml.aml_area_hip_unified, pointer, 64) == aml.AML_SUCCESS  # the area does not count
+
+
+def test_memory_is_that_of_the_other_functions() -> None:
+    """What an area maps, topsFree frees, and the other way round."""
+    mapped = aml.aml_area_mmap(aml.aml_area_hip_unified, 64)
+    assert tops.topsFree(mapped) == (tops.topsSuccess,)
+    assert aml.aml_area_munmap(aml.aml_area_hip_unified, mapped, 64) == EINVAL
+    assert aml.aml_area_munmap(aml.aml_area_hip, tops.check(tops.topsMalloc(64)), 64) == aml.AML_SUCCESS
+
+
+def test_unmapping_waits_for_the_device() -> None:
+    """The work that the device has is over when it returns."""
+    pointer = aml.aml_area_mmap(aml.aml_area_hip, 64)
+    stream = tops.check(tops.topsStreamCreate())
+    result = np.zeros(64, np.uint8)
+    tops.check(tops.topsMemsetAsync(pointer, 5, 64, stream))
+    tops.check(tops.topsMemcpyAsync(result, pointer, 64, tops.topsMemcpyDeviceToHost, stream))
+    assert aml.aml_area_munmap(aml.aml_area_hip, pointer, 64) == aml.AML_SUCCESS
+    assert (result == 5).all()
+
+
+def test_a_failure_of_other_work_stays_with_it() -> None:
+    """The memory is released all the same, and the stream keeps its failure."""
+
+    @k.kernel
+    def fail(x: Any) -> None:
+        raise ValueError("on purpose")
+
+    device = atops.Device(0)
+    pointer = aml.aml_area_mmap(aml.aml_area_hip, 64)
+    stream = device.create_stream()
+    stream.launch(fail, (1, 1), device.empty(1))
+    assert aml.aml_area_munmap(aml.aml_area_hip, pointer, 64) == aml.AML_SUCCESS
+    assert aml.aml_area_munmap(aml.aml_area_hip, pointer, 64) == EINVAL
+    with pytest.raises(atops.errors.LaunchFailure, match="on purpose"):
+        stream.sync()
+
+
+def test_unmapping_in_a_callback_of_the_device_is_refused() -> None:
+    """It could never return; the memory stays, and is released afterwards."""
+    device = atops.Device(0)
+    pointer = aml.aml_area_mmap(aml.aml_area_hip, 64)
+    with device.create_stream() as stream:
+        inside = stream.call(aml.aml_area_munmap, aml.aml_area_hip, pointer, 64).wait_sync()
+    assert inside == EINVAL
+    assert aml.aml_area_munmap(aml.aml_area_hip, pointer, 64) == aml.AML_SUCCESS
+
+
+def test_a_destroyed_area_maps_nothing() -> None:
+    """Its memory stays, and is unmapped without it; the predefined areas cannot be destroyed."""
+    area = area_of(HOST, 1)
+    pointer = aml.aml_area_mmap(area, 8)
+    for each in (area, area, None, "area", aml.aml_area_hip, aml.aml_area_hip_unified):
+        aml.aml_area_hip_destroy(each)  # type: ignore[arg-type]
+    assert aml.aml_area_mmap(area, 8) is None and aml.aml_errno == EINVAL
+    assert aml.aml_area_munmap(area, pointer, 8) == EINVAL
+    assert aml.aml_area_hip_munmap(None, pointer, 8) == aml.AML_SUCCESS
+    for area in (aml.aml_area_hip, aml.aml_area_hip_unified):
+        assert aml.aml_area_munmap(area, aml.aml_area_mmap(area, 8), 8) == aml.AML_SUCCESS
+
+
+def test_areas_in_words() -> None:
+    """Each line begins with the prefix; what cannot be printed is an error."""
+    stream = io.StringIO()
+    assert aml.aml_area_fprintf(stream, "mine", area_of(HOST | MAPPED, 1)) == aml.AML_SUCCESS
+    first, *rest = stream.getvalue().splitlines()
+    assert first.startswith("mine: area-hip: 0x")
+    assert rest == ["mine: device: 1", "mine: flags: host", "mine: mapped: yes", "mine: global: no"]
+    stream.close()
+    assert aml.aml_area_fprintf(stream, None, aml.aml_area_hip) == -aml.AML_FAILURE
+    assert aml.aml_area_fprintf(stream, None, None) == EINVAL
+    assert aml.aml_area_fprintf(None, None, aml.aml_area_hip) == EINVAL  # type: ignore[arg-type]
+    assert aml.aml_area_fprintf(io.StringIO(), "", aml.aml_area(aml.aml_area_ops())) == -aml.AML_ENOTSUP
+
+
+def test_the_error_number_is_the_threads_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failure of one thread is not seen in another; a success leaves it alone."""
+    seen = []
+    assert aml.aml_area_mmap(None, 8) is None
+    thread = threading.Thread(target=lambda: seen.append(aml.aml_errno))
+    thread.start()
+    thread.join()
+    assert aml.aml_area_mmap(aml.aml_area_hip, 0) is None
+    assert seen == [aml.AML_SUCCESS] and aml.aml_errno == EINVAL
+    aml.aml_perror("mine")
+    assert capsys.readouterr().err == f"mine: {aml.aml_strerror(aml.AML_EINVAL)}\n"
+    assert len({aml.aml_strerror(each) for each in range(aml.AML_ERROR_MAX)}) == aml.AML_ERROR_MAX
+    assert aml.aml_strerror(99) == aml.aml_strerror("x") == "unknown error"  # type: ignore[arg-type]
+
+
+def test_an_area_of_the_programs_own() -> None:
+    """Operations may be any: the area's data, the size and the options come to them as they are."""
+    calls: list[Any] = []
+    ops = aml.aml_area_ops(
+        lambda data, size, options: calls.append((data, size, options)) or 4096,  # type: ignore[func-returns-value]
+        lambda data, pointer, size: calls.append((data, pointer, size)) or -aml.AML_EPERM,  # type: ignore[func-returns-value]
+    )
+    area = aml.aml_area(ops, "data")
+    assert aml.aml_area_mmap(area, 8, "options") == 4096 and aml.aml_area_munmap(area, 4096, 8) == -aml.AML_EPERM
+    assert calls == [("data", 8, "options"), ("data", 4096, 8)]
+
+
+def test_calls_are_traced() -> None:
+    """As those of the other C-style functions are."""
+    with board(trace=100) as traced, atops.Device(0, traced):
+        aml.aml_area_munmap(aml.aml_area_hip, aml.aml_area_mmap(aml.aml_area_hip, 8), 8)
+    names = [record.name for record in traced.tracer.records() if record.kind is Kind.API]
+    assert names == ["aml_area_hip_mmap", "aml_area_hip_munmap"]
+
+
+# ---- Area
+
+
+@every("options, kind", [
+    ({}, "device"), ({"host": True}, "host"), ({"unified": True}, "managed"), ({"host": True, "mapped": True}, "host"),
+    ({"device": 1, "everywhere": True}, "device"),
+])  # fmt: skip
+def test_a_scope_of_memory(options: dict[str, Any], kind: str) -> None:
+    """Memory of each kind serves streams, and is gone with the scope, whatever of it was released before."""
+    with aml.Area(**options) as area:
+        memory, other = area.mmap(24), area.mmap(8)
+        device = atops.Device(options.get("device", 0))
+        with device.create_stream() as stream:
+            stream.fill(memory, 9)
+            assert (stream.fetch(memory).wait_sync() == 9).all()
+        assert hasattr(memory, "array") == (kind != "device")
+        assert "2 mapped" in repr(area)
+        area.munmap(other)
+        with pytest.raises(atops.errors.InvalidValue, match="not mapped by"):
+            area.munmap(other)
+    assert not memory.is_live and not other.is_live
+    with pytest.raises(atops.errors.InvalidHandle, match="was left"):
+        area.mmap(8)
+
+
+def test_a_scope_over_the_callers_memory() -> None:
+    """Stores of the device are seen in it; afterwards it is the caller's, and may be mapped again."""
+    mine = np.zeros(16, np.uint8)
+    for _ in range(2):
+        with aml.Area(mapped=True) as area, atops.Device(0).create_stream() as stream:
+            memory = area.mmap(8, mine)
+            stream.fill(memory, 3).wait_sync()
+    assert mine.tolist() == [3] * 8 + [0] * 8
+    with aml.Area(mapped=True) as area:
+        for host, said in ((None, "got none"), (np.zeros(4, np.uint8), "8 bytes or more")):
+            with pytest.raises(atops.errors.InvalidValue, match=said):
+                area.mmap(8, host)
+    with aml.Area() as area, pytest.raises(atops.errors.InvalidValue, match="mapped=True"):
+        area.mmap(8, mine)
+    with aml.Area() as area, pytest.raises(atops.errors.InvalidValue, match="1 byte or more"):
+        area.mmap(0)
+    with pytest.raises(atops.errors.InvalidDevice):
+        aml.Area(device=2)
+
+
+def test_nothing_is_left() -> None:
+    """What C-style functions map and unmap leaves no memory behind."""
+    memory = atops.Device(0).memory_info()
+    for flags in range(16):
+        area, array = area_of(flags), np.zeros(4096, np.uint8)
+        pointer = aml.aml_area_mmap(area, 4096, aml.aml_area_hip_mmap_options(ptr=array))
+        assert aml.aml_area_munmap(area, pointer, 4096) == aml.AML_SUCCESS
+    assert atops.Device(0).memory_info() == memory
