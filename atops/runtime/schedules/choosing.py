@@ -12,7 +12,7 @@ import os
 import threading
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
@@ -31,7 +31,7 @@ from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, Inl
 from atops.runtime.schedules.fingerprint import check_fingerprint, fingerprint
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
-__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "inline_executor", "stands_at")
+__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask", "inline_executor", "stands_at")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -288,6 +288,12 @@ class ChosenLoop(InlineLoop):
         super().__init__(executor)
         self._owner = threading.get_ident()
         self._ready = ReadySteps(executor, self)
+        self._tasks = 0
+        self.set_task_factory(ChosenLoop._numbered)  # type: ignore[arg-type]  # of this loop
+
+    def _numbered(self, coroutine: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+        self._tasks += 1
+        return ScheduledTask(coroutine, self, self._tasks, context)
 
     def look(self) -> None:
         """Have the loop look at its timers and files before anything else."""
@@ -328,6 +334,19 @@ class ChosenLoop(InlineLoop):
             f"{func!r} was to run in a thread of its own; under a schedule everything that comes next is chosen, and "
             "when a thread goes on is chosen by the system: call it, or leave the schedule out"
         )
+
+
+class ScheduledTask(asyncio.Task[T]):
+    """A task whose place in a set is the same in every process, such as the set that a TaskGroup cancels."""
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], loop: ChosenLoop, number: int, context: Context | None
+    ) -> None:
+        self._number = number  # first: asyncio enters the task in a set of its own at once
+        super().__init__(coroutine, loop=loop, context=context)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class ReadySteps:

@@ -9,6 +9,7 @@ import asyncio
 import random
 import sys
 import zlib
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,23 @@ async def scramble(x: Any, order: Any) -> None:
         await k.syncthreads()
         x[k.thread_id()] = order[0]
         await event
+
+
+async def cancel_a_group(said: list[str]) -> None:
+    """Cancel tasks by the failure of their group, which has them in a set and cancels them in its order."""
+
+    async def cancelled(name: str) -> None:
+        try:
+            await asyncio.sleep(1)
+        finally:
+            said.append(f"{name} cancelled")
+
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            for nth in range(6):
+                group.create_task(cancelled(f"task {nth}"))
+            await asyncio.sleep(1e-3)
+            raise ValueError("the end of the group")
 
 
 async def main(number: int) -> list[str]:
@@ -73,6 +91,7 @@ async def main(number: int) -> list[str]:
     verbs = ("launch", "fill", "call", "host", "record", "await", "sleep", "done")
     plans = [drawn.choices(verbs, k=drawn.randrange(1, 7)) for _ in range(drawn.randrange(1, 4))]
     await asyncio.gather(*(worker(f"stream {letter}", plan) for letter, plan in zip("abc", plans, strict=False)))
+    await cancel_a_group(said)
     records = atops.current_driver().tracer.records()
     return [*said, *map(repr, records), str(atops.current_driver().schedule)]
 
