@@ -15,21 +15,22 @@ from atops_widgets import WIDGETS
 from atops_widgets.drawing.base import inline_script, module_script
 from tests.widgets.host import missing
 
-MOST_BYTES = 30_000  # of JavaScript that one widget sends, the shared base included
+MOST_BYTES = 34_000  # of JavaScript that one widget sends, the shared base included
 JS_TESTS = Path(__file__).parents[1] / "js"
+SHARED = ("base", "races", "time_axis", "time_cursor")
 NAMES = [kind.script for kind in WIDGETS]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_is_one_small_module(name: str) -> None:
-    """What a widget sends is below 30 kB, imports nothing, names no address and has one default export."""
+    """What a widget sends is below 34 kB, imports nothing, names no address and has one default export."""
     text = module_script(name)
     assert len(text.encode()) <= MOST_BYTES
     assert not re.search(r"^\s*import\b|\bimport\s*\(|https?://(?!www\.w3\.org/)|\bfetch\(", text, re.MULTILINE)
     assert len(re.findall(r"^export default ", text, re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("name", ["drawing/base.js", "drawing/time_axis.js", "drawing/time_cursor.js", *NAMES])
+@pytest.mark.parametrize("name", [*(f"drawing/{name}.js" for name in SHARED), *NAMES])
 def test_lines_may_be_joined(name: str) -> None:
     """No line ends in a comment and no text goes over several lines: what is sent has fewer lines than the file."""
     lines = (files("atops_widgets") / name).read_text(encoding="utf-8").splitlines()

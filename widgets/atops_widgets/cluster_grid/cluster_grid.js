@@ -1,4 +1,5 @@
 import { BOLD, MONO, PLAIN, formatBytes, formatNs, mount, node, stepped } from "../drawing/base.js";
+import { countRaces, drawRaces, listenToRaces, markUnder } from "../drawing/races.js";
 
 const CELL = 24, GAP = 3, PAD = 6, HEAD = 18, LABEL = 74, LINE = 17, WIDE = 820, PILL = 40;
 const PLAY_MS = 250, PLAYED_IN = 120;
@@ -163,6 +164,20 @@ function choose(view, by) {
   view.redraw();
 }
 
+// The races between threads of the launch on show: both threads, as the keys of their cells, and the text.
+export function racesOf(races, launch) {
+  return races.filter((race) => race[0] === launch && race[1] === launch && race[3] >= 0)
+    .map(([, , text, block, thread, other, its]) => [`${block}:${thread}`, `${other}:${its}`, text]);
+}
+
+function chooseRaced(view, by) {
+  const keys = [...new Set(view.races.flatMap(([one, other]) => [one, other]))];
+  const drawn = keys.filter((key) => view.cells.some((cell) => cell.key === key));
+  if (!drawn.length) return;
+  view.chosen = stepped(drawn, drawn.indexOf(view.chosen), by);
+  view.select(view.scene.launch);
+}
+
 // ---- drawing
 
 function words(view, cell) {
@@ -171,7 +186,9 @@ function words(view, cell) {
   const section = view.scene.sections[cell.section];
   const where = section ? `, line ${cell.line} of ${section[0]}` : "";
   const l1 = cell.l1_bytes ? `, L1 ${formatBytes(cell.l1_bytes)}` : "";
-  return `Block ${cell.block} thread ${cell.thread}: ${state.replace("their", "its")}${numbered}${where}${l1}. `;
+  const own = (race) => view.marks.seq !== view.scene.launch && race.slice(0, 2).includes(cell.key);
+  const races = view.races.filter(own).map((race) => `${race[2]}. `).join("");
+  return `Block ${cell.block} thread ${cell.thread}: ${state.replace("their", "its")}${numbered}${where}${l1}. ${races}`;
 }
 
 function drawLook(view, c, turn, x, y, width, height) {
@@ -319,6 +336,8 @@ function height(view) {
 
 function draw(view, c) {
   render(view, c);
+  const corner = ({key, x, y}) => [key, {x: x + CELL - 3, y: y + 3}];
+  drawRaces(view, c, view.races, new Map(view.cells.map(corner)));
   const {now, marks} = view;
   const cell = chosenOf(view);
   const own = marks.seq === now.launch;
@@ -369,6 +388,7 @@ export default mount({
     view.steps = [...view.bar.children].slice(1);
     view.threadsButton = view.button("Trace threads", "Record steps of launches, which slows them (t)",
       () => toggleThreads(view), "threads");
+    listenToRaces(view, chooseRaced);
     view.ends.push(() => clearInterval(view.playing));
   },
   asked: (view) => ({options: view.first === undefined ? {} : {first: view.first}}),
@@ -383,9 +403,14 @@ export default mount({
     view.threadsButton.hidden = !view.answered || scene.state === "ended";
     view.threadsButton.setAttribute("aria-pressed", scene.tracing);
     list(view);
+    view.races = racesOf(scene.races || [], scene.launch);
+    countRaces(view, view.races);
   },
-  click(view, rect) {
-    if (rect?.sourceLine !== undefined) {
+  click(view, rect, event) {
+    const mark = markUnder(view, event.offsetX, event.offsetY);
+    if (mark) {
+      view.chosen = mark.side;
+    } else if (rect?.sourceLine !== undefined) {
       const line = [rect.section, rect.sourceLine].join();
       view.lineChosen = view.lineChosen === line ? undefined : line;
     } else {
@@ -406,6 +431,8 @@ export default mount({
     x: (view) => view.scene.failed_at >= 0 && go(view, view.scene.failed_at),
     g: (view) => play(view),
     t: toggleThreads,
+    r: (view) => chooseRaced(view, 1),
+    R: (view) => chooseRaced(view, -1),
     ArrowUp: (view) => choose(view, -1),
     ArrowDown: (view) => choose(view, 1),
     PageDown: (view) => page(view, 1),

@@ -49,7 +49,8 @@ class ClusterGrid(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the launch at the step on show as one `<svg>` element."""
         with self.feed.lock:
-            return draw(Drawing(width, self.label, theme), self.scene(Window()), self.feed.marks())
+            drawing, feed = Drawing(width, self.label, theme), self.feed
+            return draw(drawing, self.scene(Window()), feed.marks(), feed.told_races())
 
     def to_text(self, width: int = 100) -> str:
         """Return the launch at the step on show: threads, their waits, and the source lines they stand at."""

@@ -17,7 +17,7 @@ from atops.trace.text import format_ns, printable
 from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing
 from atops_widgets.cluster_grid.words import STATES, Wait, counts, does, stuck, waits
 from atops_widgets.drawing.scene import Scene, Window
-from atops_widgets.feed.columns import Column
+from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import Feed
 
 __all__ = ("Section", "Stage", "sections")
@@ -217,6 +217,8 @@ class Stage:
             "kinds": [], "note": "",
         }  # fmt: skip
         told["say"] = self._say(told, history, position)
+        count = sum(race.seqs == (history.launch,) * 2 for race in feed.races) if history.count else 0
+        told["say"] += f" {plural(count, 'race')} between its threads." if count else ""
         return told
 
     def _say(self, told: Mapping[str, Any], history: History, position: int) -> str:

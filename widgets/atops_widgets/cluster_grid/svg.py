@@ -10,7 +10,7 @@ from atops.base.trace.records import Kind, ThreadState
 from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import LETTER, Drawing, sentence
+from atops_widgets.drawing.svg import LETTER, Drawing, mark_races, sentence
 from atops_widgets.feed.feed import Marks
 
 __all__ = ("Box", "draw", "layout")
@@ -60,8 +60,8 @@ def layout(blocks: Sequence[Sequence[int]], width: float, top: float) -> list[Bo
     return boxes
 
 
-def draw(drawing: Drawing, scene: Scene, marks: Marks) -> str:
-    """Return the drawing of a scene, with what is marked in words."""
+def draw(drawing: Drawing, scene: Scene, marks: Marks, races: Sequence[Sequence[int | str]] = ()) -> str:
+    """Return the drawing of a scene, with what is marked in words, and the races of threads."""
     told, width = scene.told, drawing.width
     if not told["blocks"]:
         drawing.text(8, 16, str(told["say"]), "quiet", room=width - 16.0)
@@ -70,7 +70,9 @@ def draw(drawing: Drawing, scene: Scene, marks: Marks) -> str:
     top = _states(drawing, told, 28)
     beside = width >= WIDE and bool(told["sections"])
     left = width * 0.5 - 8 if beside else width - 8.0
-    below = _blocks(drawing, scene, layout(told["blocks"], left, top))
+    boxes = layout(told["blocks"], left, top)
+    below = _blocks(drawing, scene, boxes)
+    _races(drawing, scene, boxes, races)
     if beside:
         below = max(below, _source(drawing, told, left + 20, width - left - 28, top))
     else:
@@ -133,6 +135,24 @@ def _blocks(drawing: Drawing, scene: Scene, boxes: Sequence[Box]) -> float:
     last = told["first"] + len(boxes)
     drawing.text(LABEL, bottom + 12, f"blocks {told['first'] + 1:,} to {last:,} of {told['all_blocks']:,}", "quiet")
     return bottom + 24
+
+
+def _races(drawing: Drawing, scene: Scene, boxes: Sequence[Box], races: Sequence[Sequence[int | str]]) -> None:
+    """Mark the threads of the launch on show that raced."""
+    threads, launch = scene.columns["thread"].astype(int).tolist(), scene.told["launch"]
+    cells: dict[tuple[int, int], int] = {}
+    spots: dict[int, tuple[float, float]] = {}
+    for box in boxes:
+        for place in range(box.threads):
+            x, y = place % box.columns, place // box.columns
+            spots[len(spots)] = box.x + PAD + x * (CELL + GAP) + CELL - 3, box.y + HEAD + y * (CELL + GAP) + 3
+            cells[box.block, threads[box.first + place]] = len(spots) - 1
+    found: list[tuple[int | str, ...]] = []
+    for one, other, text, *where in races:
+        first, second, third, fourth = map(int, where)
+        if one == other == launch and first >= 0:
+            found.append((cells.get((first, second), -1), cells.get((third, fourth), -1), text))
+    mark_races(drawing, found, spots)
 
 
 def _source(drawing: Drawing, told: Told, left: float, room: float, y: float) -> float:

@@ -266,10 +266,12 @@ class View {
 
   // Where the selected operation comes from, what it waited for and what waits for it.
   linked() {
-    const {before, after, place} = this.marks;
+    const {before, after, place, seq} = this.marks;
+    const raced = (this.scene?.races || []).filter((race) => seq >= 0 && race.slice(0, 2).includes(seq));
     const list = (seqs) => seqs.slice(0, 6).join(", ") + (seqs.length > 6 ? ` and ${seqs.length - 6} more` : "");
     return (place && `; enqueued at ${place}`) + (before.length ? `; waited for ${list(before)}` : "") +
-      (after.length ? `; awaited by ${list(after)}` : "");
+      (after.length ? `; awaited by ${list(after)}` : "") + raced.slice(0, 3).map((race) => `; ${race[2]}`).join("") +
+      (raced.length > 3 ? `; and ${raced.length - 3} more races` : "");
   }
 
   // A screen reader is told of what the user did here just now, not of every frame, nor by all widgets at once.

@@ -253,6 +253,7 @@ class TraceWidget(anywidget.AnyWidget):
             "held": len(feed.records),
             "missed": feed.missed,
             "dropped": feed.records.start,
+            "races": feed.told_races(),
             "marks": {
                 "seq": marks.seq, "before": marks.before, "after": marks.after, "place": marks.place,
                 "text": marks.text, "cursor": None if marks.cursor_ns is None else marks.cursor_ns - origin,

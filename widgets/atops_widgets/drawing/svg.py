@@ -6,7 +6,7 @@ Outlines are as in the page's script: solid for what is selected, dashed for wha
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import count
 from math import ceil, log10
@@ -18,7 +18,7 @@ from atops.trace.text import format_ns
 from atops_widgets.drawing.theme import HATCHES, KINDS, Theme, style_sheet
 from atops_widgets.feed.feed import NOTHING, Marks
 
-__all__ = ("Drawing", "MarkPlace", "fit", "moment", "outline", "sentence", "ticks")
+__all__ = ("Drawing", "MarkPlace", "fit", "mark_races", "moment", "outline", "sentence", "ticks")
 
 LETTER: Final = 6.6  # pixels that a letter of 12 px takes, about
 NUMBERS: Final = count()
@@ -69,6 +69,15 @@ class Drawing:
     def path(self, d: str, stroke: str, more: str = "") -> None:
         """Add a line."""
         self._parts.append(f'<path d="{d}" stroke="{self.fill(stroke)}" fill="none" {more}/>')
+
+    def badge(self, x: float, y: float, title: str) -> None:
+        """Add the mark of a race: the letter R in a circle, with a title."""
+        style = 'text-anchor="middle" font-family="monospace" font-weight="600" pointer-events="none"'
+        self._parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{BADGE}" fill="{self.fill("failed")}" '
+            f'stroke="{self.fill("page")}" stroke-width="2" data-race="mark"><title>{_escaped(title)}</title></circle>'
+        )
+        self.text(x, y, "R", "on", style)
 
     def fill(self, colour: str) -> str:
         """Return how a colour of the theme is written; "none" stays."""
@@ -157,6 +166,8 @@ def _place(x: float, y: float, width: float, height: float) -> str:
 
 MarkPlace: TypeAlias = tuple[int, float, float, float, float]  # a seq, and where it is drawn: x, y, width, height
 
+RACES_TOLD: Final = 3
+BADGE: Final = 7  # pixels from the middle of a race's mark to its edge
 NAMED: Final = 6  # neighbours that are named
 LOOKS: Final = (("before", 2.5, "7 3"), ("after", 2.5, "2 2"), ("select", 3.5, ""))  # colour, width, dashes
 
@@ -173,6 +184,23 @@ def outline(drawing: Drawing, places: Iterable[MarkPlace], marks: Marks) -> None
                 drawing.rect(x - 1.5, y - 1.5, max(width, 2) + 3, height + 3, "none", f'{more} data-mark="{colour}"')
 
 
+def mark_races(
+    drawing: Drawing, races: Iterable[Sequence[int | str]], spots: Mapping[int, tuple[float, float]]
+) -> None:
+    """Draw the marks of races, (side, side, text), where `spots` has their sides, and dashed lines between these."""
+    texts: dict[int, list[str]] = {}
+    for one, other, text in ((int(race[0]), int(race[1]), str(race[2])) for race in races):
+        for side in {one: None, other: None}:
+            if side in spots:
+                texts.setdefault(side, []).append(text)
+        if one != other and one in spots and other in spots:
+            (x, y), (to, end) = spots[one], spots[other]
+            for colour, more in (("page", 'stroke-width="5"'), ("failed", 'stroke-width="2" stroke-dasharray="5 4"')):
+                drawing.path(f"M{x:.1f} {y:.1f}L{to:.1f} {end:.1f}", colour, f'{more} data-race="line"')
+    for side, told in texts.items():
+        drawing.badge(*spots[side], "\n".join(told))
+
+
 def sentence(marks: Marks) -> str:
     """Return what is selected, where it comes from, what it waited for and what waits; empty without a selection."""
     if marks.seq == NOTHING:
@@ -181,6 +209,7 @@ def sentence(marks: Marks) -> str:
     parts += [f"enqueued at {marks.place}"] if marks.place else []
     parts += [f"waited for {_list(marks.before)}"] if marks.before else []
     parts += [f"awaited by {_list(marks.after)}"] if marks.after else []
+    parts += marks.races[:RACES_TOLD]
     return "selected: " + "; ".join(parts)
 
 

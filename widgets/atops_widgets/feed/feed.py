@@ -24,6 +24,7 @@ from atops.base.trace.records import (
     CounterSample,
     MemoryUse,
     Position,
+    RaceEvent,
     ThreadEvent,
     Trace,
     TraceNames,
@@ -33,6 +34,7 @@ from atops.base.trace.tracer import Detailing, Tracer
 from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load
 from atops.trace.text import sentence
+from atops.trace.words import race_sentence
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.links import Links, line_of
 from atops_widgets.feed.pace import Pace
@@ -47,7 +49,7 @@ class Marks:
     """The marks of all widgets: the operation (NOTHING for none), the moment, and the operations before and after it.
 
     `before` is what it waited for and `after` what waits for it, as seqs. `place` is the source line that enqueued it,
-    empty where it is not known, and `text` tells the operation in a sentence.
+    empty where it is not known, and `text` tells the operation in a sentence. `races` are the sentences of its races.
     """
 
     seq: int = NOTHING
@@ -56,6 +58,7 @@ class Marks:
     after: tuple[int, ...] = ()
     place: str = ""
     text: str = ""
+    races: tuple[str, ...] = ()
 
 
 class Selection:
@@ -91,6 +94,7 @@ class Selection:
 
 FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
 
+MOST_RACES: Final = 100  # that a page is told; the newest
 CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of each kind of detail
 
 
@@ -108,6 +112,7 @@ class Feed:
     """The records of one driver, or of one trace, as columns; shared by all widgets that show it.
 
     - `records`, `moments`, `changes`, `steps`, `uses`: `Columns`, in the order of ending (records) or of happening.
+    - `races`: what the detectors found.
     - `texts`: what the numbers in the `name` columns mean. `names`: devices, streams, notes, sites.
     - `origin_ns`: the moment that pictures call 0.
     - `version`: grows whenever any of these changes.
@@ -123,6 +128,9 @@ class Feed:
         self.records, self.moments, self.changes, self.steps, self.uses = (
             Columns(fields, capacity, self.texts) for fields in (RECORDS, MOMENTS, CHANGES, STEPS, USES)
         )
+        self.races: tuple[RaceEvent, ...] = ()
+        self._races_read = 0
+        self._races_told: tuple[int, list[list[int | str]]] = -1, []
         self.names = TraceNames()
         self.origin_ns = 0
         self._origin_known = False  # before anything was read
@@ -166,7 +174,7 @@ class Feed:
             return 0
         ended = self.driver is not None and self.driver.closed is not None  # looked at first: then all has been read
         with self.lock:
-            count = self._read_records(tracer, limit) + self._read_details(tracer, limit)
+            count = self._read_records(tracer, limit) + self._read_details(tracer, limit) + self._read_races(tracer)
             if count:
                 if not self._origin_known:
                     self._origin_known = True
@@ -203,6 +211,21 @@ class Feed:
                 columns.extend_tuples(rows, self._numbers)
         return sum(len(rows) for _, rows in fresh)
 
+    def _read_races(self, tracer: Tracer) -> int:
+        races, self._races_read = tracer.races_since(self._races_read)
+        self.races += tuple(races)
+        return len(races)
+
+    def told_races(self) -> list[list[int | str]]:
+        """Return the newest races for a page: the commands of both sides, the sentence, block and thread of each."""
+        if self._races_told[0] != self.version:
+            self._races_told = self.version, [
+                [*race.seqs, race_sentence(race, self.names),
+                 race.first.block, race.first.thread, race.second.block, race.second.thread]
+                for race in self.races[-MOST_RACES:]
+            ]  # fmt: skip
+        return self._races_told[1]
+
     def _name_numbers(self, tracer: Tracer) -> None:
         fresh = [self.texts.number(text) for text in tracer.texts(len(self._numbers))]
         if fresh:
@@ -231,7 +254,8 @@ class Feed:
         with self.lock:
             first = 0 if newest is None else max(0, len(self.records) - newest)
             records = self.records.values(TraceRecord, slice(first, None))
-            trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first)
+            trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first,
+                          races=self.races)  # fmt: skip
             if newest is not None:
                 return trace
             return replace(
@@ -340,6 +364,7 @@ class Feed:
         self._counters = 1, trace.counters
         for name in ("records", "moments", "changes", "steps", "uses"):
             getattr(self, name).extend(getattr(trace, name))
+        self.races = tuple(trace.races)
         self.origin_ns = self._first_ns()
         self.missed = trace.dropped
         self.version = 1
@@ -354,7 +379,8 @@ class Feed:
         if text and (uses := Ranges.of(self.uses, marks.seq).brief()):
             text += f"; {uses}"
         before, after = tuple(links.waited_for(marks.seq)), tuple(links.waiting(marks.seq))
-        return replace(marks, before=before, after=after, text=text, place=self._place(marks.seq))
+        races = tuple(str(told[2]) for told in self.told_races() if marks.seq in told[:2])
+        return replace(marks, before=before, after=after, text=text, place=self._place(marks.seq), races=races)
 
     def _place(self, seq: int) -> str:
         """Return the source line that enqueued a command, from its moments."""

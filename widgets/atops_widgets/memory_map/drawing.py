@@ -341,9 +341,13 @@ def _touches(drawing: Drawing, scene: Scene) -> None:
         if owner != scene.told["marked"]:
             continue
         x, over, label = MARGIN + left, how == Touch.WROTE, LABELS[how]
-        y = scene.told["tops"][lane] + (SHAPE_TOP - 4 if over else SHAPE_TOP + SHAPE)
+        raced = how == Touch.RACED
+        colour, high = ("failed", 8) if raced else ("select", 4)
+        y = scene.told["tops"][lane] + (SHAPE_TOP - 4 if over else SHAPE_TOP + SHAPE - 8 * raced)
         title = f"number {int(owner)} {label} {format_bytes(int(size))} here"
-        drawing.rect(x, y, max(3.0, right - left), 4, "select", "", title)
+        drawing.rect(x, y, max(3.0, right - left), high, colour, "", title)
+        if raced:  # between the labels of the others, inside the shape
+            continue
         row = y - 6 if over else y + 9
         if x >= free.get(row, 0):
             x = min(x, drawing.width - LETTER * len(label) - 4)

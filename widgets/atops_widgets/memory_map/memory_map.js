@@ -226,20 +226,22 @@ function drawTouches(view, c) {
   for (let i = 0; i < t.touch_lane.length; i++) {
     if (t.touch_seq[i] !== view.marks.seq) continue;
     const x = MARGIN + t.touch_left[i] * scale, width = Math.max(3, (t.touch_right[i] - t.touch_left[i]) * scale);
-    const wrote = t.touch_how[i] === 1, label = ["read", "wrote", "uses"][t.touch_how[i]];
-    const y = view.scene.tops[t.touch_lane[i]] + (wrote ? SHAPE_TOP - 4 : SHAPE_TOP + SHAPE);
-    view.fillBox("select", x, y, width, 4);
+    const how = t.touch_how[i], wrote = how === 1, raced = how === 3, label = ["read", "wrote", "uses", "raced over"][how];
+    const under = view.scene.tops[t.touch_lane[i]] + SHAPE_TOP + SHAPE;
+    const y = wrote ? under - SHAPE - 4 : under - 8 * raced, line = wrote ? y : under;
+    const height = raced ? 8 : 4, [ink, mark] = raced ? ["failed", "race"] : ["select", "select"];
+    view.fillBox(ink, x, y, width, height);
     c.font = BOLD;
     const room = c.measureText(label).width + 6;
     const at = Math.min(x + Math.max(0, width - room) / 2, view.width - room - RIGHT);
-    const middle = wrote ? y - 5 : y + (width < room ? 10 : 5);
-    if (!(at < free[y])) {
-      free[y] = at + room;
+    const middle = wrote ? y - 5 : under + (width < room || raced ? 10 : 5);
+    if (!(at < free[line])) {
+      free[line] = at + room;
       view.fillBox("page", at, middle - 6, room, 11);
-      view.write(label, at + 3, middle, room, "select", BOLD);
+      view.write(label, at + 3, middle, room, ink, BOLD);
     }
-    view.drawn(x, y, width, 4, {
-      seq: t.touch_seq[i], lane: t.touch_lane[i], touch: label, size: t.touch_bytes[i], mark: "select",
+    view.drawn(x, y, width, height, {
+      seq: t.touch_seq[i], lane: t.touch_lane[i], touch: label, size: t.touch_bytes[i], mark,
     });
   }
 }

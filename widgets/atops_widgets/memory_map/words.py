@@ -27,14 +27,18 @@ BEGINS: Final = (int(Kind.ALLOC), int(Kind.FREE))  # they neither write nor read
 
 
 class Touch(IntEnum):
-    """The use of bytes by an operation. USES: the operation was given them; what it does with them is not recorded."""
+    """The use of bytes by an operation. USES: the operation was given them; what it does with them is not recorded.
+
+    RACED: another operation uses them, too, and nothing orders the two.
+    """
 
     READ = 0
     WROTE = 1
     USES = 2
+    RACED = 3
 
 
-LABELS: Final = ("read", "wrote", "uses")  # of each, as the page's script has them, too
+LABELS: Final = ("read", "wrote", "uses", "raced over")  # of each, as the page's script has them, too
 ENDS: Final = (("dst", Touch.WROTE), ("src", Touch.READ))
 
 
@@ -88,9 +92,21 @@ def touches_of(feed: Feed, everything: bool) -> Touches:
         touch = np.full(len(used), how)
         parts.append((records["seq"][used], records[f"{end}_device"][used], start, start + size, touch))
     parts.append(_untold(given, parts))
+    parts.append(_raced(feed, None if everything else selected))
     seq, device, start, stop, touch = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(start, kind="stable")
     return Touches(seq[order], device[order], start[order], stop[order], touch[order], selected)
+
+
+def _raced(feed: Feed, selected: int | None) -> tuple[Column, ...]:
+    """Return the bytes over which operations raced: those of the selected one; None: of all."""
+    rows = [
+        (seq, race.device, race.offset + start, race.offset + stop, Touch.RACED)
+        for race in feed.races if race.offset >= 0
+        for seq in dict.fromkeys(race.seqs) if seq >= 0 and selected in (None, seq)
+        for start, stop in race.ranges
+    ]  # fmt: skip
+    return tuple(np.array(rows[:SAVED], np.int64).reshape(-1, 5).T)
 
 
 def _untold(given: Ranges, parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:

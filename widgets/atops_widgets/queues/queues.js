@@ -1,5 +1,6 @@
 import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
 import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, nudge, scrubbing } from "../drawing/time_cursor.js";
 
 const MARGIN = 158, OVER = 62, TOP = 62, LINE = 17, TOKEN = 22, RIGHT = 8, ROOM = 96;
@@ -263,6 +264,7 @@ function draw(view, c) {
   rows.forEach((row, number) => drawRow(view, c, {...row, number}, found[number], own[number]));
   drawArrows(view, c);
   view.outlineMarks();
+  drawRaces(view, c, view.scene.races || [], spotsOf(view));
   if (!rows.length) view.write("Nothing was enqueued yet.", 16, TOP + 12, view.width - 32, "quiet");
   else drawKey(view, c, bottom + 8);
   const more = view.scene.streams - rows.length;
@@ -293,6 +295,7 @@ export default mount({
     view.button("▶", "Look later (])", () => nudge(view, 1), "later");
     view.newest = view.button("Newest", "Show what is queued now, or was at most (c)", () => view.look(null));
     scrubbing(view, (event) => event.offsetY < TOP - 8 && event.offsetX >= MARGIN, (x) => strip(view).at(x));
+    listenToRaces(view, stepRaced);
   },
   asked: (view) => ({options: {first: view.first || 0}}),
   taken(view) {
@@ -300,6 +303,7 @@ export default mount({
     const both = (one, other) => [...new Set([...one, ...other])];
     view.marks = {...view.marks, before: both(view.marks.before, before), after: both(view.marks.after, after)};
     view.newest.setAttribute("aria-pressed", view.marks.cursor === null);
+    countRaces(view);
     view.newest.textContent = view.scene.fullest ? "Fullest" : "Newest";
   },
   tell(view, seq) {
@@ -309,5 +313,6 @@ export default mount({
   span: (view) => view.scene.strip,
   pages: ({scene}) => [scene.rows.length, scene.streams - scene.rows.length],
   words,
-  keys: TIME_KEYS,
+  click: (view, rect, event) => clickRace(view, event),
+  keys: {...TIME_KEYS, r: (view) => stepRaced(view, 1), R: (view) => stepRaced(view, -1)},
 });

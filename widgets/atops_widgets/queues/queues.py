@@ -48,7 +48,8 @@ class Queues(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the queues as one `<svg>` element."""
         with self.feed.lock:
-            return draw(Drawing(width, self.label, theme), self.scene(Window()), self.feed.texts.all, self.feed.marks())
+            feed, drawing = self.feed, Drawing(width, self.label, theme)
+            return draw(drawing, self.scene(Window()), feed.texts.all, feed.marks(), feed.told_races())
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream with a glyph for each command, and below it why it waits and how it failed."""

@@ -11,7 +11,7 @@ from atops.base.trace.records import Kind, Status
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import Drawing, outline, sentence
+from atops_widgets.drawing.svg import Drawing, mark_races, outline, sentence
 from atops_widgets.drawing.theme import KINDS
 from atops_widgets.feed.feed import Marks
 from atops_widgets.queues.ledger import TokenState
@@ -88,8 +88,10 @@ class _Box(NamedTuple):
     waits: bool
 
 
-def draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str:
-    """Return the drawing of a scene of the queues, with what is marked."""
+def draw(
+    drawing: Drawing, scene: Scene, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]] = ()
+) -> str:
+    """Return the drawing of a scene of the queues, with what is marked, and races."""
     told, width = scene.told, drawing.width
     names = ("row", "position", "seq", "kind", "state", "status", "name", "bytes", "cause", "kept")
     tokens = list(scene.rows(*names))
@@ -112,6 +114,7 @@ def draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str:
     linked = told["linked"]  # what the records do not tell yet
     both = replace(marks, before=(*marks.before, *linked["before"]), after=(*marks.after, *linked["after"]))
     outline(drawing, ((seq, *box[:4]) for seq, box in boxes.items()), both)
+    mark_races(drawing, races, {seq: (box.x + box.width / 2, box.y + 1) for seq, box in boxes.items()})
     if told["streams"] > len(told["rows"]):
         drawing.text(8, y + 8, f"and {told['streams'] - len(told['rows']):,} more streams", "quiet")
         y += LINE

@@ -61,6 +61,8 @@ class Timetable:
         }
         length = format_ns(span[1] - span[0])
         told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else "no records yet"
+        if self.feed.races:
+            told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
 
     def _span(self, window: Window) -> tuple[int, int]:
@@ -77,11 +79,13 @@ class Timetable:
         return [row.label(self.feed.names), row.device, device, row.engine]
 
     def _marked(self) -> Column:
-        """Return the numbers of the records that are marked: they are always drawn on their own."""
+        """Return the numbers of the records that are marked, or raced: they are always drawn on their own."""
         marks = self.feed.marks()
-        if marks.seq == NOTHING:
+        chosen = [] if marks.seq == NOTHING else [marks.seq, *marks.before, *marks.after]
+        chosen += [int(seq) for race in self.feed.told_races() for seq in race[:2]]
+        if not chosen:
             return NOTHING_KEPT
-        rows = self.feed.links().rows(np.array([marks.seq, *marks.before, *marks.after]))
+        rows = self.feed.links().rows(np.unique(chosen))
         return rows[rows >= 0] + self.feed.records.start
 
     def _shape_columns(self, shapes: Shapes | None) -> dict[str, Column]:

@@ -1,5 +1,6 @@
 import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
 import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
 const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
@@ -180,6 +181,7 @@ function draw(view, c) {
   drawPath(view, x, places);
   drawArrows(view, c, x, places);
   view.outlineMarks();
+  drawRaces(view, c, view.scene.races || [], spotsOf(view));
   if (cursor !== null && cursor !== undefined) drawCursor(view, x(cursor), TOP - 12, bottom);
   c.restore();
   if (!view.scene.rows.length) view.write("No records yet. They appear when commands end.", 16, TOP + 12, view.width - 32, "quiet");
@@ -212,6 +214,8 @@ function listenToPointer(view) {
   });
 }
 
+const nextRaced = (view, by) => stepRaced(view, by, showAll);
+
 function words(view, rect) {
   const kind = view.table.kinds[rect.kind][0];
   const long = formatNs(rect.end - rect.start);
@@ -236,6 +240,7 @@ export default mount({
     view.followButton = view.button("Follow", "Follow the newest records (f)", () => toggleFollow(view));
     view.pathButton = view.button("Critical path", "Mark the critical path (k)", () => togglePath(view), "path");
     listenToPointer(view);
+    listenToRaces(view, nextRaced);
   },
   asked: (view) => ({
     ...(view.whole || view.follow ? {} : view.win),
@@ -252,6 +257,7 @@ export default mount({
     const asks = view.answered && view.scene.state !== "ended";
     view.followButton.hidden = !asks;
     view.pathButton.hidden = !view.answered && !view.scene.path;
+    countRaces(view);
   },
   span: (view) => view.scene.span,
   shown: ({win}) => [win.start, win.end],
@@ -261,7 +267,7 @@ export default mount({
     const rect = view.rects.find((each) => each.seq === seq);
     return rect && words(view, rect);
   },
-  click: (view, rect) => rect && rect.count > 1 && (zoomTo(view, rect), true),
+  click: (view, rect, event) => clickRace(view, event) || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
   keys: {
     ...TIME_KEYS,
     ArrowLeft: (view) => pan(view, -0.2),
@@ -272,6 +278,8 @@ export default mount({
     Home: showAll,
     f: toggleFollow,
     k: togglePath,
+    r: (view) => nextRaced(view, 1),
+    R: (view) => nextRaced(view, -1),
   },
 });
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Final
 from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import describe, format_bytes, format_ns, render_text
+from atops.trace.words import races_text
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
-from atops_widgets.drawing.svg import Drawing, MarkPlace, moment, outline, sentence, ticks
+from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_races, moment, outline, sentence, ticks
 from atops_widgets.drawing.theme import KINDS, Theme
 from atops_widgets.feed.feed import Marks
 from atops_widgets.timeline.scene import SHAPE, Timetable
@@ -52,7 +53,8 @@ class Timeline(TraceWidget):
             marks, origin = self.feed.marks(), self.feed.origin_ns
             if marks.cursor_ns is not None:
                 marks = replace(marks, cursor_ns=marks.cursor_ns - origin)
-            return _draw(Drawing(width, self.label, theme), scene, self.feed.texts.all, marks)
+            drawing = Drawing(width, self.label, theme)
+            return _draw(drawing, scene, self.feed.texts.all, marks, self.feed.told_races())
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream, and then the newest records in sentences."""
@@ -60,10 +62,15 @@ class Timeline(TraceWidget):
         parts = [f"the newest {TOLD:,} of {held:,} records"] if held > TOLD else []
         parts.append(render_text(trace.records, width, colour=False, names=trace.names, origin_ns=origin))
         told = describe(trace.records, names=trace.names, origin_ns=origin).splitlines()
-        return "\n".join([*parts, *told[1:]])  # the first line has the figures, which stand below the drawing
+        parts += told[1:]  # the first line has the figures, which stand below the drawing
+        if trace.races:
+            parts += ["", races_text(trace.races, trace.names)]
+        return "\n".join(parts)
 
 
-def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str:
+def _draw(
+    drawing: Drawing, scene: Scene, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]
+) -> str:
     """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
     told, width = scene.told, drawing.width
     tops, bottom = _tops(told["rows"])
@@ -86,6 +93,7 @@ def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str
         curve = f"M{x:.1f} {y:.1f}C{x + 14:.1f} {y:.1f} {end - 14:.1f} {to:.1f} {end:.1f} {to:.1f}"
         drawing.path(curve, "ink", f'stroke-width="1.2" {drawing.arrow}')
     outline(drawing, places, marks)
+    mark_races(drawing, races, _spots(places))
     if marks.cursor_ns is not None and told["window"][0] <= marks.cursor_ns <= told["window"][1]:
         drawing.path(f"M{x_of(marks.cursor_ns):.1f} {TOP - 10}V{bottom:.0f}", "cursor", 'stroke-width="2"')
     if told["more"]:
@@ -94,6 +102,15 @@ def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str
     below = drawing.legend([Kind(kind) for kind in told["kinds"]], bottom + 10)
     say = sentence(marks) or str(told["say"])
     return drawing.finish(drawing.lines(8, below, say) + 4, say)
+
+
+def _spots(places: Sequence[MarkPlace]) -> dict[int, tuple[float, float]]:
+    """Return the middle of the top of each command, on its stream's row, which stands above its engine's."""
+    spots: dict[int, tuple[float, float]] = {}
+    for seq, x, y, width, _ in places:
+        if seq not in spots or y < spots[seq][1]:
+            spots[seq] = x + width / 2, y + 1
+    return spots
 
 
 def _tops(rows: Sequence[Sequence[Any]]) -> tuple[list[float], float]:
