@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
+from enum import Enum
 from types import EllipsisType
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +22,7 @@ __all__ = (
     "Ints",
     "Key",
     "Shaped",
+    "Space",
     "byte_count",
     "check_extents",
     "check_inside",
@@ -33,6 +35,7 @@ __all__ = (
     "every",
     "frozen",
     "inverse",
+    "is_basic",
     "may_overlap",
     "mirrored",
     "part",
@@ -51,6 +54,19 @@ _OVERLAP_WORK = 10_000
 
 _ALL = (slice(None),) * 64  # as many as an array has dimensions
 
+_BASIC = (int, np.integer, slice, type(None), type(...), str)  # what selects without a copy
+
+
+class Space(Enum):
+    """The memory space that a view lies in (TOPS C++, 8.2)."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+    def __str__(self) -> str:
+        return self.value
+
 
 class Shaped(Protocol):
     """All that the checks read: anything with a shape, outermost dimension first, and an element type."""
@@ -62,6 +78,13 @@ class Shaped(Protocol):
     @property
     def dtype(self) -> DType:
         """Return the element type."""
+
+
+def is_basic(key: Key) -> bool:
+    """Tell whether `key` selects by integers, slices, `...`, `None` and field names only, so that no copy is made."""
+    if type(key) is tuple:
+        return all(isinstance(each, _BASIC) and type(each) is not bool for each in key)
+    return isinstance(key, _BASIC) and type(key) is not bool
 
 
 def window(offsets: Ints, extents: Ints) -> tuple[slice | EllipsisType, ...]:

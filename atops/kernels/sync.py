@@ -16,7 +16,7 @@ from atops.device.call_site import caller
 from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, grid_sync
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, Request, current_thread, missing_await
 from atops.device.memory.value_wait import Condition
-from atops.device.races.detector import ThreadRaces
+from atops.device.races.thread_races import ThreadRaces
 from atops.kernels.memory.sharing import shared_object
 
 __all__ = (

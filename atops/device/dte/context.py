@@ -311,7 +311,7 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
     """Copy all bytes of `src` to the first bytes of `dst`."""
     try:
         thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = (thread.grid.turns and thread.unawaited is None and ctx.user is thread
+        usual = (thread.grid.turns and thread.race is None and thread.unawaited is None and ctx.user is thread
                  and ctx.busy is None and ctx.chain is None)  # fmt: skip
     except AttributeError:  # of what is no context, too
         usual = False
@@ -347,7 +347,7 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
     """Start `memcpy` and return its event."""
     try:
         thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = (thread.turns and thread.unawaited is None and ctx.user is thread
+        usual = (thread.turns and thread.race is None and thread.unawaited is None and ctx.user is thread
                  and ctx.busy is None and ctx.chain is None)  # fmt: skip
     except AttributeError:  # of what is no context, too
         usual = False

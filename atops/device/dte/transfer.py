@@ -22,7 +22,8 @@ from atops.device.dte.operations import Operation, sub_sample
 from atops.device.dte.stages import Parameters
 from atops.device.exec.thread import KernelThread, Reach, Request, current_thread, get_slot
 from atops.device.geometry import Array, root_of
-from atops.device.races.detector import Accessed, Flight
+from atops.device.races.access_log import Flight
+from atops.device.races.thread_races import Accessed
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = (
 Operand = Span | Array  # of a transfer: its dst or its src
 PRIVATE_ARRAYS = "private arrays"  # where a thread's `sites` keep those that the language made for it
 
+LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
 _POISON_BYTES = bytes((POISON,))
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
@@ -93,11 +95,15 @@ class DteEvent(Request):
                     self.state = DONE
                     context.busy = None
                     thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
+                    if thread.race is not None:
+                        look_at_wait(self, thread)
                     perform(self, thread)
                     return _AT_ONCE
                 if state is DONE or state is IDLE:
                     thread.turns -= 1
                     thread.unawaited = self.frame = None
+                    if thread.race is not None:
+                        look_at_wait(self, thread)
                     return _AT_ONCE
         if state is MOVING or state is CHAINED:
             return self._turns()
@@ -302,11 +308,12 @@ def look_at_issue(event: DteEvent, thread: KernelThread, frame: FrameType) -> No
     """Tell the thread's detector of a transfer that it issues where `frame` stands."""
     race = thread.race
     assert race is not None
-    work = event.operation.work
-    written, read = work.footprint(event.into, event.out, event.parameters)
-    into = _accessed(thread, event.destination, written)
-    out = None if read is None else _accessed(thread, event.source, read)
-    event.flight = race.issued(event, into, out, frame.f_code, frame.f_lasti)
+    source, into, out = event.source, event.into, event.out
+    written, read = event.operation.work.footprint(into, out, event.parameters)
+    event.flight = race.issued(
+        event, _accessed(thread, event.destination, written, into),
+        None if read is None or source is None else _accessed(thread, source, read, out), frame.f_code, frame.f_lasti,
+    )  # fmt: skip
 
 
 def look_at_wait(event: DteEvent, thread: KernelThread) -> None:
@@ -315,13 +322,15 @@ def look_at_wait(event: DteEvent, thread: KernelThread) -> None:
         thread.race.waited(flight)
 
 
-def _accessed(thread: KernelThread, operand: Operand | None, array: Array) -> Accessed:
+def _accessed(thread: KernelThread, operand: Operand, array: Array, whole: Array | None) -> Accessed:
     """Return the part of an operand that a transfer accesses."""
-    if isinstance(operand, Span):
-        allocation = operand.allocation
-        return Accessed(array, allocation, Space.GLOBAL.value if allocation is not None else operand.space.value)
-    local = root_of(array) is thread.sip.l1
-    return Accessed(array, None, (Space.LOCAL if local else Space.SHARED).value)
+    if type(operand) is Span:
+        allocation, space = operand.allocation, operand.space
+        start = operand.offset if array is whole and operand.contiguous else None
+        if allocation is None and space is not LOCAL and space is not SHARED:
+            start = None  # constants
+        return Accessed(array, allocation, space, start)
+    return Accessed(array, None, LOCAL if root_of(array) is thread.sip.l1 else SHARED, None)
 
 
 def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:

@@ -211,7 +211,7 @@ def _waits_move(grid: Grid) -> bool:
     """Return whether a transfer may be done at its await, by the thread that awaits it."""
     options = grid.options
     plain = grid.observer is None and grid.agenda is None and type(grid.policy) is RoundRobin
-    return plain and options.dte == "wait" and not options.strict and not options.detect and options.workers != "sip"
+    return plain and options.dte == "wait" and not options.strict and options.workers != "sip"
 
 
 def _detector_of(barrier: GridBarrier) -> LaunchDetector:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
     from atops.device.exec.os_threads import SipTask
     from atops.device.memory.pieces import Pieces
-    from atops.device.races.detector import ThreadRaces
+    from atops.device.races.thread_races import ThreadRaces
 
 __all__ = (
     "THREAD_SLOT",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from atops.device.geometry import Array, Key
 
-__all__ = ("Rectangle", "rectangles", "selected")
+__all__ = ("Rect", "Rectangle", "layout", "rectangles", "selected", "starts")
+
+
+Rect = tuple[int, int, int, int]  # a Rectangle, in places where many are made
 
 
 class Rectangle(NamedTuple):
@@ -27,25 +31,32 @@ class Rectangle(NamedTuple):
     @property
     def starts(self) -> range:
         """Where each run begins."""
-        return range(self.start, self.start + self.pitch * (self.rows - 1) + 1, self.pitch or 1)
+        return starts(self)
 
 
-new_rectangle = tuple.__new__  # half of what the class's own constructor takes
+def starts(rectangle: Rect) -> range:
+    """Return where each run of a rectangle begins."""
+    start, _, pitch, rows = rectangle
+    return range(start, start + pitch * (rows - 1) + 1, pitch or 1)
 
 
 def rectangles(array: Array, origin: int = 0) -> list[Rectangle]:
     """Return the bytes of a view of memory, counted from the address `origin`; each byte once, in no order."""
-    if not array.size:
-        return []
     start: int = array.__array_interface__["data"][0] - origin
-    if array.flags.c_contiguous:
-        return [new_rectangle(Rectangle, (start, array.nbytes, 0, 1))]
-    run = array.itemsize
+    return [Rectangle(start + first, *rest) for first, *rest in layout(array.shape, array.strides, array.itemsize)]
+
+
+@lru_cache(4096)
+def layout(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[Rectangle, ...]:
+    """Return the bytes of a view, counted from its first element."""
+    if 0 in shape:
+        return ()
+    run, start = itemsize, 0
     steps: list[tuple[int, int]] = []  # of the dimensions that are left: distance and count, the nearest first
-    for step, count in sorted((abs(step), count) for step, count in zip(array.strides, array.shape, strict=True)):
+    for step, count in sorted((abs(step), count) for step, count in zip(strides, shape, strict=True)):
         if count > 1 and step:  # a repeated element is one
             steps.append((step, count))
-    start -= sum(-step * (count - 1) for step, count in zip(array.strides, array.shape, strict=True) if step < 0)
+    start -= sum(-step * (count - 1) for step, count in zip(strides, shape, strict=True) if step < 0)
     while steps and steps[0][0] <= run:  # the next lies right behind, or overlaps
         step, count = steps.pop(0)
         run += step * (count - 1)
@@ -53,7 +64,7 @@ def rectangles(array: Array, origin: int = 0) -> list[Rectangle]:
     found = [Rectangle(start, run, pitch, rows)]
     for step, count in steps:
         found = [Rectangle(each.start + place * step, run, pitch, rows) for each in found for place in range(count)]
-    return found
+    return tuple(found)
 
 
 def selected(array: Array, key: Key, origin: int = 0) -> list[Rectangle]:

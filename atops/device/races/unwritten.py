@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from types import CodeType
 
 import numpy as np
 
 from atops.device.geometry import Array
-from atops.device.races.rectangles import Rectangle
+from atops.device.races.rectangles import Rect, starts
 
 __all__ = ("ByteRanges", "Unwritten")
 
@@ -19,18 +20,18 @@ FEW = 8  # runs, which are looked up one by one
 class ByteRanges:
     """Ranges of bytes, in order and apart: neighbours are one."""
 
-    __slots__ = ("_arrays", "_starts", "_stops")
+    __slots__ = ("_arrays", "starts", "stops")
 
     def __init__(self) -> None:
         self._arrays: tuple[Array, Array] | None = None  # of both, until they change
-        self._starts: list[int] = []
-        self._stops: list[int] = []
+        self.starts: list[int] = []
+        self.stops: list[int] = []
 
     def add(self, start: int, stop: int) -> None:
         """Take in bytes `start` to `stop`."""
         if start >= stop:
             return
-        starts, stops = self._starts, self._stops
+        starts, stops = self.starts, self.stops
         first = bisect_left(stops, start)  # the first range that does not end before
         last = bisect_right(starts, stop)  # behind the last one that does not begin after
         if first < last:
@@ -41,7 +42,7 @@ class ByteRanges:
 
     def remove(self, start: int, stop: int) -> None:
         """Leave out bytes `start` to `stop`."""
-        starts, stops = self._starts, self._stops
+        starts, stops = self.starts, self.stops
         first = bisect_right(stops, start)  # the first range that ends behind the start
         last = bisect_left(starts, stop)  # behind the last one that begins before the stop
         if start >= stop or first >= last:
@@ -54,36 +55,44 @@ class ByteRanges:
 
     def common(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return what of bytes `start` to `stop` is in here."""
-        starts, stops = self._starts, self._stops
+        starts, stops = self.starts, self.stops
         first, last = bisect_right(stops, start), bisect_left(starts, stop)
         return [(max(start, starts[each]), min(stop, stops[each])) for each in range(first, last) if start < stop]
 
-    def runs(self, row: Rectangle) -> list[int]:
+    def meets(self, start: int, stop: int) -> bool:
+        """Tell whether any of bytes `start` to `stop` is in here."""
+        stops = self.stops
+        place = bisect_right(stops, start)
+        return place < len(stops) and self.starts[place] < stop
+
+    def runs(self, row: Rect) -> list[int]:
         """Return where those runs of a rectangle begin that have bytes of what is in here."""
-        if not self._starts or row.start >= self._stops[-1] or row.stop <= self._starts[0]:
+        first, run, pitch, rows = row
+        if not self.meets(first, first + pitch * (rows - 1) + run):
             return []
-        if row.rows <= FEW:
-            return [start for start in row.starts if self.common(start, start + row.run)]
+        if rows == 1:
+            return [first]
+        if rows <= FEW:
+            return [start for start in starts(row) if self.meets(start, start + run)]
         if self._arrays is None:
-            self._arrays = np.array(self._starts), np.array(self._stops)
-        starts, stops = self._arrays
-        begins = row.start + row.pitch * np.arange(row.rows)
+            self._arrays = np.array(self.starts), np.array(self.stops)
+        lows, stops = self._arrays
+        begins = first + pitch * np.arange(rows)
         places = np.searchsorted(stops, begins, side="right")
-        nearest = starts[np.minimum(places, len(starts) - 1)]
-        found: list[int] = begins[(places < len(starts)) & (nearest < begins + row.run)].tolist()
+        nearest = lows[np.minimum(places, len(lows) - 1)]
+        found: list[int] = begins[(places < len(lows)) & (nearest < begins + run)].tolist()
         return found
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
 
 class Unwritten:
-    """The bytes of a scratchpad that were taken and that nothing has stored to since."""
+    """The bytes of a scratchpad, counted from its first, that were taken and that nothing has stored to since."""
 
-    __slots__ = ("_taken", "bytes", "origin")
+    __slots__ = ("_taken", "bytes")
 
-    def __init__(self, pad: Array) -> None:
-        self.origin: int = pad.__array_interface__["data"][0]
+    def __init__(self) -> None:
         self.bytes = ByteRanges()
         self._taken: list[tuple[int, int, CodeType, int]] = []
 
@@ -93,15 +102,15 @@ class Unwritten:
         self._taken = [each for each in self._taken if each[1] <= start or each[0] >= stop]
         self._taken.append((start, stop, code, instruction))
 
-    def store(self, rows: list[Rectangle]) -> None:
-        """Note a store; rows are counted from the pad's first byte."""
+    def store(self, rows: Iterable[Rect]) -> None:
+        """Note a store."""
         for row in rows:
             for start in self.bytes.runs(row):
-                self.bytes.remove(start, start + row.run)
+                self.bytes.remove(start, start + row[1])
 
-    def load(self, rows: list[Rectangle]) -> list[tuple[int, int]]:
+    def load(self, rows: Iterable[Rect]) -> list[tuple[int, int]]:
         """Return what of a load nothing has stored to."""
-        runs = [(start, start + row.run) for row in rows for start in self.bytes.runs(row)]
+        runs = [(start, start + row[1]) for row in rows for start in self.bytes.runs(row)]
         return [each for start, stop in runs for each in self.bytes.common(start, stop)]
 
     def place(self, byte: int) -> tuple[CodeType | None, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from enum import Enum
 from types import EllipsisType, GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, overload
 
@@ -22,16 +21,16 @@ from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.cost import ThreadCost
 from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
-from atops.device.geometry import Array, Key, Shaped
+from atops.device.geometry import Array, Key, Shaped, Space, is_basic
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
-__all__ = ("FREE_THREADED", "ElementType", "Space", "Span", "SpanAccess", "check_bounds", "is_basic")
+__all__ = ("FREE_THREADED", "ElementType", "Space", "Span", "SpanAccess", "check_bounds")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _new_span = object.__new__
-_BASIC = (int, np.integer, slice, type(None), type(...), str)
+GLOBAL = Space.GLOBAL  # an enumeration's member takes long to find
 
 # The element type that `Span[np.float32]` tells to a type checker. With its default `Span` alone is complete, too.
 if TYPE_CHECKING:
@@ -42,17 +41,6 @@ else:
     from typing import TypeVar
 
     ElementType = TypeVar("ElementType")
-
-
-class Space(Enum):
-    """The memory space that a view lies in (TOPS C++, 8.2)."""
-
-    GLOBAL = "global"
-    SHARED = "shared"
-    LOCAL = "local"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class SpanAccess(NamedTuple):
@@ -191,7 +179,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         if allocation is not None:
             if not allocation.alive:
                 raise allocation.violation(self.offset, self.array.nbytes, thread)
-            if not grid.arch.direct_global_access and self.space is Space.GLOBAL:
+            if not grid.arch.direct_global_access and self.space is GLOBAL:
                 raise IllegalAddress(
                     f"{thread} at {caller()}: {self!r} was indexed; {grid.arch.name} cannot reach global memory "
                     "directly, move it by DTE into k.local or k.shared memory"
@@ -205,7 +193,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
         if (race := thread.race) is not None:
-            race.access(kind, self.array, allocation, self.space.value, key, is_basic(key), value)
+            race.access(kind, self, key, value)
         return self.array
 
     def _take_time(self, cost: ThreadCost, key: Key) -> None:
@@ -508,13 +496,6 @@ def _replaced(value: Any, unwrap: Callable[[Span], Array]) -> Any:
     if type(value) is dict:
         return {name: _replaced(each, unwrap) for name, each in value.items()}
     return value
-
-
-def is_basic(key: Key) -> bool:
-    """Tell whether `key` selects by integers, slices, `...`, `None` and field names only, so that no copy is made."""
-    if type(key) is tuple:
-        return all(isinstance(each, _BASIC) and type(each) is not bool for each in key)
-    return isinstance(key, _BASIC) and type(key) is not bool
 
 
 def check_bounds(array: Shaped, key: Key) -> None:

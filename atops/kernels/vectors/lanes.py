@@ -274,9 +274,13 @@ def _new_row(thread: KernelThread, memory: object) -> _Row:
     if thread.sites is None:
         thread.sites = {}
     rows = thread.sites.setdefault(_ROWS, {})
-    if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
-        return _made(thread, memory, memory.reshape(array.size), array, memory.address, space)
-    row = _made(thread, memory, array.reshape(-1), array, located(array)[1], space)
+    if isinstance(memory, Span):  # tells where it lies at once
+        flat = memory if array.ndim == 1 else memory.reshape(array.size)
+        row = _made(thread, memory, flat, array, memory.address, space)
+        if memory.allocation is not None:  # usually a new one
+            return row
+    else:
+        row = _made(thread, memory, array.reshape(-1), array, located(array)[1], space)
     if len(rows) == _MOST_ROWS:
         rows.clear()  # for a kernel that makes a new view for every access
     rows[id(memory)] = row

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.device.races import access_log
-from atops.device.races.access_log import AccessLog, Entry, ordered
+from atops.device.races import bulk
+from atops.device.races.access_log import AccessLog, Entry, Row, ordered
 from atops.device.races.clocks import GridClock
 from atops.device.races.rectangles import Rectangle
 
@@ -34,18 +34,21 @@ def bytes_of(row: Rectangle) -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [4, 1 << 16])  # rows before they go into the map
+@pytest.mark.parametrize(("most", "few"), [(4, 200), (1 << 16, 200), (1 << 16, 0)])
 @given(steps=STEPS)
-def test_bytes_that_race_are_found_and_no_others(most: int, steps: list[tuple[Any, ...]]) -> None:
-    """A byte is told of exactly if two accesses to it race; what was used is all that was."""
+def test_bytes_that_race_are_found_and_no_others(most: int, few: int, steps: list[tuple[Any, ...]]) -> None:
+    """A byte is told of exactly if two accesses to it race; what was used is all that was.
+
+    `most` rows are kept before they go into the map, up to `few` runs are gone through one by one.
+    """
     grid = GridClock()
     blocks = [grid.block(number) for number in range(BLOCKS)]
     threads = [block.thread() for block in blocks for _ in range(THREADS)]
     turns = [0] * len(threads)
     flying: list[list[Entry]] = [[] for _ in threads]
-    log, found, history = AccessLog(keeps_uses=True), [], list[tuple[Entry, set[int]]]()
+    log, found, history = AccessLog(keeps_uses=True), [], list[tuple[Row, set[int]]]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access_log, "MOST", most)
+        patch.setattr(bulk, "FEW", few)
         for what, who, row in steps:
             if what == "block barrier":
                 blocks[who].pass_barrier()
@@ -56,24 +59,27 @@ def test_bytes_that_race_are_found_and_no_others(most: int, steps: list[tuple[An
                     entry.end, entry.end_turn = threads[who].stamp(), turns[who]
                 flying[who] = []
                 continue
-            entry = Entry(None, what, what != "load", threads[who].stamp(), turns[who], None, 0)
+            entry = Entry(None, what, threads[who].stamp(), turns[who], None, 0)
             if what == "issue":
                 entry.end = None
                 flying[who].append(entry)
-            found += log.add([row], entry)
-            history.append((entry, bytes_of(row)))
+            entered = (*row, what != "load", entry)
+            log.rows.append(entered)
+            if len(log) >= most:
+                found += log.replay()
+            history.append((entered, bytes_of(row)))
         found += log.compare()
     racing = set[int]()
     for later, (second, theirs) in enumerate(history):
         for first, mine in history[:later]:
-            if (first.write or second.write) and not ordered(first, second):
+            if (first[4] or second[4]) and not ordered(first, second):
                 racing |= mine & theirs
     assert {byte for *_, start, stop in found for byte in range(start, stop)} == racing
     for first, second, start, stop in found:
-        assert (first.write or second.write) and not ordered(first, second)
+        assert (first[4] or second[4]) and not ordered(first, second)
         assert start < stop
     for write in (False, True):
         used = [(start, stop) for start, stop, stored, _ in log.footprint() if stored == write]
-        whole = set().union(*(mine for entry, mine in history if entry.write == write))
+        whole = set().union(*(mine for row, mine in history if row[4] == write))
         assert {byte for start, stop in used for byte in range(start, stop)} == whole
         assert used == sorted(used) and all(one[1] < other[0] for one, other in pairwise(used))

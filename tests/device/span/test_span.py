@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from atops import kernels as k
 from atops.base.errors import DteError, IllegalAddress, IllegalState, InvalidValue, LaunchFailure
+from atops.device.geometry import Space, is_basic
 from atops.device.memory.value_wait import Condition, Watch
-from atops.device.span.span import Space, Span, SpanAccess, check_bounds, is_basic
+from atops.device.span.span import Span, SpanAccess, check_bounds
 from tests.every import every
 from tests.kernel_bench import Bench, benches
 

@@ -1,0 +1,79 @@
+"""Accesses that race in words: the two sides, what kind of race it is, and what would order them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from atops.device.call_site import Site
+from atops.device.races.access_log import Entry, Flight
+from atops.device.races.clocks import before
+from atops.device.races.race import Access, Race, merged
+
+if TYPE_CHECKING:
+    from atops.device.exec.thread import KernelThread
+
+__all__ = ("Side", "access_of", "advice", "at_once", "flown_over", "race_in", "race_of", "site_of")
+
+Side = tuple[Entry, bool]  # an access, and whether it stores
+WHAT_TRANSFERS_DO: Final = {False: "reads", True: "writes"}
+
+
+def at_once(entry: Entry) -> bool:
+    """Tell whether an access is one moment, and no transfer in flight."""
+    return entry.end is entry.begin and entry.end_turn == entry.begin_turn
+
+
+def flown_over(first: Entry, second: Entry) -> bool:
+    """Tell whether the first access is a transfer that is known to have been issued when the second one comes."""
+    if at_once(first):
+        return False
+    return first.begin.thread == second.begin.thread or before(first.begin, second.begin)
+
+
+def site_of(entry: Entry) -> Site | None:
+    """Return where the program asked for an access."""
+    return None if entry.code is None else Site(entry.code, entry.instruction)
+
+
+def race_in(
+    space: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]], offset: int = -1
+) -> Race:  # fmt: skip
+    """Return the race of two accesses to some bytes of "shared" or "global" memory."""
+    one, other = first[0], second[0]
+    kind = "transfer in flight" if flown_over(one, other) else f"race in {space} memory"
+    return race_of(kind, first, second, memory, device, ranges, advice(one, other), offset)
+
+
+def race_of(
+    kind: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]], remedy: str,
+    offset: int = -1,
+) -> Race:  # fmt: skip
+    """Return a race, with both sides in words."""
+    return Race(kind, access_of(*first), access_of(*second), memory, device, merged(ranges), remedy, offset)
+
+
+def access_of(entry: Entry, write: bool) -> Access:
+    """Return one side of a race."""
+    what = f"{entry.what} {WHAT_TRANSFERS_DO[write]}" if isinstance(entry, Flight) else entry.what
+    thread: KernelThread = entry.actor  # type: ignore[assignment]  # a kernel has no others
+    where = thread.block.linear, thread.linear
+    return Access(str(thread), what, write, site_of(entry), f"kernel {thread.grid.name}", -1, where)
+
+
+def advice(first: Entry, second: Entry) -> str:
+    """Say what would order two accesses of threads."""
+    one, other = first.actor, second.actor
+    sites = [site for each in (first, second) if (site := site_of(each)) is not None]
+    lines = " and ".join(dict.fromkeys(f"line {site.line}" for site in sites))
+    if flown_over(first, second):
+        return f"`await` the event of the transfer of {sites[0]} before the other access"
+    same = getattr(one, "block", None) is getattr(other, "block", None)
+    if same:
+        return f"`await k.syncthreads()` between them ({lines}), in every thread, would order them"
+    if getattr(getattr(one, "grid", None), "cooperative", False):
+        return f"`await k.syncblocks()` between them ({lines}), in every thread, would order them"
+    return (
+        f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second kernel, "
+        "or launch cooperatively and `await k.syncblocks()` between them"
+    )
