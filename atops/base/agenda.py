@@ -89,27 +89,31 @@ class Agenda:
         Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
         """
         names, steps, taken, choose = self.names, self.steps, self.log.taken, self.chooser.choose
-        before, most, made = self.made, max(1, self._look - self.made), 0
+        before, most = self.made, max(1, self._look - self.made)
+        made = 0
         try:
-            while made < most and names and not urgent:
-                made += 1
+            for made in range(1, most + 1):
+                count, others = len(names), self.others
+                if not count or urgent:
+                    made -= 1
+                    break
                 if made == most:
                     self.made = before + made
                     index = self._patiently()
                 else:
-                    count, others = len(names), self.others
                     index = choose(THREAD if not others else NEXT if others < count else self.kind(names), names)
-                    if not 0 <= index < count:
+                    if index >= count or index < 0:
                         raise self.log.refused(index, count)
                     taken.append((names[index], index, count))
-                name = self.current = names.pop(index)
+                self.current = name = names.pop(index)
                 step = steps.pop(index)
-                if name[0] == THREAD:
+                if not others or name[0] == THREAD:
                     step()
+                elif step.__class__ in self.hand_back:
+                    self.others -= 1
+                    return step
                 else:
                     self.others -= 1
-                    if step.__class__ in self.hand_back:
-                        return step
                     self.other(step)
         finally:
             self.made = before + made

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from atops.base.errors import InvalidValue
@@ -39,6 +40,7 @@ THREAD, TRANSFER, STREAM, TASK, TIME = "thread", "transfer", "stream", "task", "
 # threads has hundreds of turns where a stream has three commands, and either may be what has to come first.
 MOST_PREFERRED = 32.0
 SHORTEST, LONGEST = 4, 32
+_first = itemgetter(0)
 
 
 @runtime_checkable
@@ -79,7 +81,7 @@ class Random:
         """Return any position."""
         if kind == THREAD or len(names) == 1:
             return int(self._random() * len(names))
-        kinds: list[Any] = [name[0] for name in names]
+        kinds: list[Any] = list(map(_first, names))
         count = kinds.count(THREAD)
         rest = len(kinds) - count
         chosen: Any

@@ -155,6 +155,10 @@ class Checking:
 
     def run(self) -> CheckReport:
         """Search, and report."""
+        with self.runner:
+            return self._searched()
+
+    def _searched(self) -> CheckReport:
         found = search(
             self.runner, self.strategy, self.schedules, same_result=self.same_result, replays=self.replays,
             stopped=lambda: self.stopped,

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -18,42 +18,70 @@ from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.checking.actors import place_of, raised_at
 from atops.checking.search import Ended, Failure
+from atops.device.chip import keeping_scratchpads
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
-from atops.runtime.executors.inline import collecting_by_steps
+from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive
 from atops.runtime.schedules.choosing import ScheduledExecutor, inline_executor
 from atops.runtime.schedules.fingerprint import check_fingerprint
 
-__all__ = ("Program", "Runner", "Watching", "classified")
+__all__ = ("Program", "Quiet", "Runner", "Watching", "classified")
 
 Program = Callable[..., Any]
 
+COLLECT_ALL = 500  # runs after which the collector passes over all that there is; else over what is of the last run
+
 
 class Runner:
-    """Runs `program(*arguments)` under one chooser after another."""
+    """Runs `program(*arguments)` under one chooser after another, inside its `with` block.
+
+    Each run has a board and a loop of its own, and what it leaves is collected before the next one.
+    """
 
     def __init__(self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int) -> None:
         self.program, self.arguments = program, arguments
         self.options = replace(options, clock="virtual", steps=steps)
         self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
         self.plain = not asyncio.iscoroutinefunction(program)
+        self.string: Callable[[], str] = str  # returns the schedule of the latest run
+        self.runs = 0
+        self._held = ExitStack()
+        self._quiet = Quiet()
+
+    def __enter__(self) -> Runner:
+        """Take what all runs need: it would be put up and taken down again for each."""
+        for each in (self._quiet, collecting_by_steps(), counting(True), keeping_scratchpads()):
+            self._held.enter_context(each)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
 
     def __call__(self, chooser: Chooser) -> Ended:
         """Run once. What the program raises is how it failed; Ctrl-C comes out."""
+        try:
+            return self._once(chooser)
+        finally:
+            self.string = self.executor.said()  # and nothing else of the run
+            del self.executor, self.chooser
+            self.runs += 1
+            collect(2 if self.runs % COLLECT_ALL == 0 else OLDER)
+
+    def _once(self, chooser: Chooser) -> Ended:
         self.chooser = chooser
         options = replace(self.options, schedule=chooser)
         executor = self._executor(options, self.program)
         self.races = ()
         ended = Ended()
+        self._quiet.more()
         try:
-            with _quiet():
-                if self.plain:
-                    ended = Ended(self._plain(options, executor))
-                else:
-                    ended = Ended(self._run(self.program, self.arguments, options, executor))
+            if self.plain:
+                ended = Ended(self._plain(options, executor))
+            else:
+                ended = Ended(self._run(self.program, self.arguments, options, executor))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -79,17 +107,13 @@ class Runner:
         check_fingerprint(recorded, self.program, self.options)
         return recorded
 
-    def string(self) -> str:
-        """Return the schedule of the latest run."""
-        return self.executor.schedule
-
     def _run(
         self, main: Program, arguments: tuple[object, ...], options: EmulatorOptions, executor: ScheduledExecutor
     ) -> object:
         """Run a coroutine function, as `atops.run` does."""
         results: list[object] = []
         loop = asyncio.Runner(loop_factory=lambda: executor.loop)
-        with Interrupts() as interrupts, collecting_by_steps(), counting(True), loop as runner:
+        with Interrupts() as interrupts, loop as runner:
             driver = Driver(options, executor=executor)
             enter(driver, board_of(driver))
             program = drive(main, arguments, driver, results, interrupts)
@@ -106,7 +130,7 @@ class Runner:
         Where it calls `asyncio.run`, the steps run there, and where `atops.run`, under the same chooser.
         """
         before, asyncio_run, thread = DEFAULT[:], asyncio.run, threading.get_ident()
-        with collecting_by_steps(), counting(True), asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
 
             def run_here(main: Any, **how: Any) -> Any:
                 return runner.run(main) if threading.get_ident() == thread else asyncio_run(main, **how)
@@ -131,8 +155,8 @@ class Runner:
 
     def _note_races(self, driver: Driver) -> None:
         """Keep what the detectors have said of a run, where they were on."""
-        if driver.options.detect or driver.options.strict:
-            self.races += tuple(map(str, driver.report().races))
+        if (detector := board_of(driver).detector) is not None:
+            self.races += tuple(map(str, detector.findings.races))
 
     def _nested(self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...]) -> object:
         """Run what a plain program gives to `atops.run`, under this run's chooser."""
@@ -141,22 +165,39 @@ class Runner:
         return self._run(main, arguments, options, executor)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
-    thread = threading.get_ident()
+class Quiet:
+    """Keeps what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
 
-    def elsewhere(record: logging.LogRecord) -> bool:
-        return record.thread != thread
+    def __init__(self) -> None:
+        self._thread = 0
+        self._loggers: list[logging.Logger] = []
+        self._known = 0  # loggers that there were when it last looked for new ones
 
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith("atops.")]
-    for logger in loggers:
-        logger.addFilter(elsewhere)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(elsewhere)
+    def __enter__(self) -> Quiet:
+        self._thread = threading.get_ident()
+        self.more()
+        return self
+
+    def more(self) -> None:
+        """Keep out what loggers say that were not there before."""
+        loggers = logging.root.manager.loggerDict
+        if len(loggers) == self._known:
+            return
+        self._known = len(loggers)
+        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith("atops.")]:
+            if logger not in self._loggers:
+                logger.addFilter(self.elsewhere)
+                self._loggers.append(logger)
+
+    def elsewhere(self, record: logging.LogRecord) -> bool:
+        """Whether a record is of another thread."""
+        return record.thread != self._thread
+
+    def __exit__(self, *error: object) -> None:
+        for logger in self._loggers:
+            logger.removeFilter(self.elsewhere)
+        self._loggers.clear()
+        self._known = 0
 
 
 async def _awaited(value: Any) -> object:

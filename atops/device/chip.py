@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import mmap
 import operator
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue
-from atops.base.locks import check_entry, make_lock
+from atops.base.locks import check_entry, fork_safe, make_lock
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import ParkingLot, wake
 from atops.device.arch import Architecture
@@ -24,11 +25,12 @@ from atops.device.cost import NS, SignalTimes
 
 __all__ = (
     "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratch",
-    "Scratchpad", "SignalWaiter", "Sip",
+    "Scratchpad", "SignalWaiter", "Sip", "keeping_scratchpads",
 )  # fmt: skip
 
 POISON = 0xA5
 _LARGE = 4 << 20  # bytes
+_CLEARED = 256 << 10  # bytes of a scratchpad that are cleared by hand for the next chip; with more it is made anew
 MASK = 0xFFFFFFFF  # of a kernel signal
 DEFAULT_SIZE = 1 << 20  # of the FIFO of printed text, as CUDA's
 RECORD_BYTES = 16  # what a text takes beside its characters, so that the number of texts is bounded too
@@ -38,10 +40,13 @@ class Scratch(np.ndarray[Any, np.dtype[np.uint8]]):
     """The bytes of an L1 or L2. A plain array that is made of a part of them is the base of all its views.
 
     numpy names as the base of a view the farthest array of the view's own type. With plain arrays alone that would be
-    all of the scratchpad, and nothing would tell how long a part of it is in use.
+    all of the scratchpad, and nothing would tell how long a part of it is in use. `used` is the end of what kernels
+    have ever taken of it: what lies behind is 0.
     """
 
-    __slots__ = ()
+    __slots__ = ("used",)
+
+    used: int
 
 
 class Scratchpad:
@@ -58,21 +63,56 @@ class Scratchpad:
         """The memory, as one array of bytes, aligned to a page; zeros at first, so that runs are alike."""
         held = self._bytes
         if held is None:
-            held = self._bytes = Scratch((self.capacity,), np.uint8, _pages(self.capacity))
+            held = self._bytes = _scratch(self.capacity)
         return held
 
     def replace(self) -> None:
         """Leave the memory to the kernel that may still write to it, and have fresh memory from now on."""
-        self._bytes = None
+        held, self._bytes = self._bytes, None
+        if held is not None and _keepers[0] and held.used <= _CLEARED and sys.getrefcount(held) == 2:
+            held[: held.used] = held.used = 0  # nothing else refers to a part of it
+            _kept.setdefault(self.capacity, []).append(held)
+
+
+def _scratch(size: int) -> Scratch:
+    """Return the bytes of a scratchpad, all 0."""
+    if _keepers[0]:
+        with suppress(KeyError, IndexError):
+            return _kept[size].pop()
+    scratch = Scratch((size,), np.uint8, _pages(size))
+    scratch.used = 0
+    return scratch
 
 
 def _pages(size: int) -> mmap.mmap:
     """Return zeroed pages, large ones where that pays: numpy asks for them from the same size on."""
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE") and not _keepers[0]:
         with suppress(OSError):  # a kernel without them
             pages.madvise(mmap.MADV_HUGEPAGE)
     return pages
+
+
+_keepers = [0]  # blocks of `keeping_scratchpads` that go on
+_kept: dict[int, list[Scratch]] = {}  # by size, those that are all 0, and that nothing else refers to
+_keeping = fork_safe(threading.Lock())
+
+
+@contextmanager
+def keeping_scratchpads() -> Iterator[None]:
+    """For the block, have chips take the scratchpads that others have given up, cleared, instead of making their own.
+
+    For hundreds of short runs, each on a chip of its own: new pages take longer than such a run. Several threads may.
+    """
+    with _keeping:
+        _keepers[0] += 1
+    try:
+        yield
+    finally:
+        with _keeping:
+            _keepers[0] -= 1
+            if not _keepers[0]:
+                _kept.clear()
 
 
 class Sip:

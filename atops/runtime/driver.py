@@ -167,7 +167,7 @@ board_of: Callable[[Driver], Board] = operator.attrgetter("_board")  # what a Dr
 def report_of(board: Board) -> Report:
     """Return the report of a board."""
     if board.detector is None:
-        return Report(repr(board), escapes=(OFF,), schedule=board.executor.schedule)
+        return Report(repr(board), escapes=(OFF,), _said=board.executor.said())
     return board.detector.findings.report()
 
 

@@ -94,7 +94,7 @@ def _note(error: BaseException, executor: ScheduledExecutor) -> None:
     executor.program_over()
     if executor.departure is not None:
         error.add_note(f"the run departs from its schedule at {executor.departure}")
-    elif len(text := executor.schedule) <= MOST_NOTED:
+    elif len(text := executor.said()()) <= MOST_NOTED:
         error.add_note(f"to repeat the run: EmulatorOptions(schedule={text!r})")
 
 

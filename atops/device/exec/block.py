@@ -187,6 +187,8 @@ class Block:
         """End the block, once all its threads have left: now, or when the time that they took is over."""
         if self.races is not None:
             self.races.over()
+            for thread in self.threads:
+                thread.pieces = None  # what is noted of the threads does not keep L1
         self.threads = []  # threads refer to their block; without this the two would keep each other alive
         self.shared = {}
         if self.cost is None or not self._hold():

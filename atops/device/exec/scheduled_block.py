@@ -35,7 +35,6 @@ class ScheduledBlock(StepBlock):
         assert grid.agenda is not None
         self._agenda: Agenda = grid.agenda
         self._can_go_on = 0  # threads that are on the agenda
-        self._own: ThreadSlot | None = None  # of the block's context, in which all its turns are taken
         self._issued: dict[int, int] = {}  # transfers, by thread
         super().__init__(grid, linear, cluster, sips)
 
@@ -43,8 +42,8 @@ class ScheduledBlock(StepBlock):
         """Put every thread on the agenda, and return nothing to step."""
         label, linear = self.grid.label, self.linear
         context = self.context
-        if context is not None:
-            self._own = context.run(slot_here)  # one thread runs all that a schedule chooses
+        # Of the context in which all its turns are taken: one thread runs all that a schedule chooses.
+        self._own: ThreadSlot = slot_here() if context is None else context.run(slot_here)
         for thread in self.threads:
             thread.send = thread.begin
             thread.name = (THREAD, label, linear, thread.linear)
@@ -57,8 +56,7 @@ class ScheduledBlock(StepBlock):
         nth = self._issued.get(thread.linear, 0)
         self._issued[thread.linear] = nth + 1
         name = (TRANSFER, self.grid.label, self.linear, thread.linear, nth)
-        issues = self.slot is not None and self.slot.thread is thread
-        if issues and self._agenda.ask(thread.name, name):
+        if self._own.thread is thread and self._agenda.ask(thread.name, name):
             move()
         else:
             self._agenda.add(name, move)
@@ -98,40 +96,53 @@ class ScheduledBlock(StepBlock):
 
     def _go(self, thread: KernelThread) -> None:
         """Resume a thread, serve its request, and see what that leaves of the block."""
-        self._can_go_on -= 1
-        grid = self.grid
+        grid, slot = self.grid, self._own
         if grid.error is not None:
+            self._can_go_on -= 1
             self._look()
             return
-        observer = grid.observer
-        slot = self.slot = self._own or slot_here()
         slot.thread = thread
-        if observer is not None:
+        if (observer := grid.observer) is not None:
             observer("run", thread, None)
         try:
             request = thread.send(None)
-            if request is thread.unawaited and request is thread.sync and observer is None:
-                thread.unawaited = None  # without the calls
-                self.arrived.append(thread)
-                if len(self.arrived) == self.size:
-                    self.open_barrier()
-            else:
-                if observer is not None:
-                    observer("ask", thread, request)
-                if serve(thread, request):
-                    self._agenda.names.append(thread.name)
-                    self._agenda.steps.append(thread.turn)
-                    self._can_go_on += 1
-                elif len(self.at_grid) == self.size and grid.barrier.arrive(self):
-                    passed, self.at_grid = self.at_grid, []
-                    self._go_on(passed)
         except StopIteration as error:
             self.ended(thread, error.value)
         except BaseException as error:
             self.fault(thread, error)
-        slot.thread = self.slot = None
+        else:
+            if request is thread.sync and request is thread.unawaited and observer is None:
+                thread.unawaited = slot.thread = None  # without the calls
+                arrived = self.arrived
+                arrived.append(thread)
+                self._can_go_on = left = self._can_go_on - 1
+                if len(arrived) == self.size:
+                    self.open_barrier()
+                elif not left:
+                    self._look()
+                return
+            self._serve(thread, request)
+        self._can_go_on -= 1
+        slot.thread = None
         if not self._can_go_on or grid.error is not None:
             self._look()
+
+    def _serve(self, thread: KernelThread, request: object) -> None:
+        """Serve a request. Where the thread goes on at once, or others do, they are ready."""
+        if (observer := self.grid.observer) is not None:
+            observer("ask", thread, request)
+        if serve(thread, request):
+            self._agenda.names.append(thread.name)
+            self._agenda.steps.append(thread.turn)
+            self._can_go_on += 1
+        elif len(self.at_grid) == self.size and self.grid.barrier.arrive(self):
+            passed, self.at_grid = self.at_grid, []
+            self._go_on(passed)
+
+    def running(self) -> list[KernelThread]:
+        """Return the thread that has the turn, if any."""
+        thread = self._own.thread
+        return [thread] if thread is not None and thread.block is self else []
 
     def _look(self) -> None:
         """End the block where it is over or is to be; where nothing of it can go on, have it idle."""
@@ -144,7 +155,7 @@ class ScheduledBlock(StepBlock):
 
     def _end(self) -> None:
         """Close what has not ended, take all of the block off the agenda, and give the cluster back."""
-        slot = slot_here()
+        slot = self._own
         before = slot.thread
         for thread in self.threads:
             if not thread.ended:

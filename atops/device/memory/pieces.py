@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from atops.device.chip import Scratch
 from atops.device.geometry import Array
 
 __all__ = ("ALIGNMENT", "Pieces")
@@ -30,7 +31,7 @@ class Pieces:
 
     __slots__ = ("_floor", "_gone", "_memory", "_note", "_pieces", "_room", "top")
 
-    def __init__(self, memory: Array, floor: int = 0) -> None:
+    def __init__(self, memory: Scratch, floor: int = 0) -> None:
         """Begin with nothing taken."""
         self._memory = memory
         self._room = len(memory)
@@ -56,6 +57,8 @@ class Pieces:
         pieces.insert(index, (start, start + size, ref(array, self._note)))
         if start + size > self.top:
             self.top = start + size
+            if self.top > self._memory.used:
+                self._memory.used = self.top
         return array, start
 
     def refusal(self, what: str, level: str) -> str:

@@ -174,7 +174,9 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
     whole = size // element.itemsize
 
     def make() -> Array | Span:
-        array: Array = np.ndarray((whole,), element, thread.block.cluster.l2)
+        l2 = thread.block.cluster.l2
+        l2.used = max(l2.used, size)
+        array: Array = np.ndarray((whole,), element, l2)
         return _observed(thread, array, 0, Space.SHARED)
 
     array = shared_once(thread, "dynamic shared memory", make)

@@ -115,6 +115,11 @@ class Executor(ABC):
     @property
     def schedule(self) -> str | None:
         """What was chosen until now, as a string; None where no schedule chooses."""
+        said = self.said()
+        return None if said is None else said()
+
+    def said(self) -> Callable[[], str] | None:
+        """Return what returns that string, and keeps nothing else of the run."""
         return None
 
     def start(self) -> None:  # noqa: B027  # where one thread runs everything there is nothing to start

@@ -30,7 +30,10 @@ from atops.base.waiting.parking_lot import seconds
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 from atops.runtime.executors.ready import Ready
 
-__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collecting_by_steps", "rest")
+__all__ = (
+    "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
+    "rest",
+)  # fmt: skip
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
 # which that counts as waiting.
@@ -86,8 +89,7 @@ class InlineExecutor(Executor):
     def collect(self) -> None:
         """Have the collector run, between two steps, unless the program has it off."""
         self._collections += 1
-        if gc.isenabled() and gc.get_threshold()[0]:
-            gc.collect(0 if self._collections % 10 else OLDER if self._collections % 500 else 2)
+        collect(0 if self._collections % 10 else OLDER if self._collections % 500 else 2)
 
     def post(self, step: Step) -> None:
         """Queue a step for the loop, or for the pump of a blocking wait."""
@@ -328,6 +330,12 @@ class _Spending(LaterStep):
 def rest(duration: float) -> None:
     """Sleep so many seconds. Nothing is under way meanwhile, so Ctrl-C may end it."""
     time.sleep(duration)
+
+
+def collect(generation: int) -> None:
+    """Have the collector run, unless the program has it off."""
+    if gc.isenabled() and gc.get_threshold()[0]:
+        gc.collect(generation)
 
 
 RUNS: list[tuple[int, int, int]] = []  # of each run that goes on, when Python collected by itself before it

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -54,7 +54,12 @@ class Report:
     escapes: tuple[str, ...] = ()
     observed: Mapping[str, int] = field(default_factory=dict)
     repeated: int = 0  # races that were found again, at the same two lines
-    schedule: str | None = None  # what a run under a schedule has chosen, which repeats it
+    _said: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def schedule(self) -> str | None:
+        """What a run under a schedule has chosen, as a string."""
+        return None if self._said is None else self._said()
 
     @property
     def verdict(self) -> Verdict:
@@ -154,8 +159,14 @@ class Findings:
             "pairs of stores of one value": self.same_value,
         }
         observed |= {what: count for what, count in aside.items() if count}
-        schedule = self._board.executor.schedule
-        return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated, schedule)
+        said = self._board.executor.said()
+        return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated, said)
+
+    @property
+    def races(self) -> tuple[Race, ...]:
+        """The races found by now."""
+        with self._lock:
+            return tuple(self._races.values())
 
 
 def _traced(race: Race, launch: int, tracer: Tracer) -> RaceEvent:

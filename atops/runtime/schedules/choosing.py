@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.agenda import MOST_STEPS, Agenda
-from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, ChoiceLog, Chooser, Name, Plain, Random
+from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain, Random
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
@@ -67,10 +68,9 @@ class ScheduledExecutor(InlineExecutor):
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
 
-    @property
-    def schedule(self) -> str:
-        """The string of what was chosen until now, or until the program was over."""
-        return schedule_string(self.log.choices, self.program(), whole=self._over)
+    def said(self) -> Callable[[], str]:
+        """Return what returns the string of what was chosen until now, or until the program was over."""
+        return partial(_string, self.log.taken, len(self.log.taken), self.program, self._over)
 
     def program_over(self) -> None:
         """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
@@ -252,6 +252,10 @@ class ScheduledExecutor(InlineExecutor):
         )
         self.refusal = IllegalState(text)
         return IllegalState(text)
+
+
+def _string(taken: list[tuple[Name, int, int]], count: int, program: Callable[[], bytes], whole: bool) -> str:
+    return schedule_string(map(Choice._make, islice(taken, count)), program(), whole)
 
 
 class _NamedStep(LaterStep):
