@@ -58,8 +58,9 @@ class SharedRecords:
         """Enter a record of this process. With the driver's lock held."""
         ticket = self.page.submit()
         self._own = ticket, record
-        if not record.add_waiter(_Publisher(self.page, ticket, record)):
-            self.page.finish(ticket, record.failure is not None)
+        publisher = _Publisher(self.page, ticket, record)
+        if not record.add_waiter(publisher):
+            publisher.wake()
 
     def latest(self) -> Completion | None:
         """Return the newest record of any process; None when there is nothing to wait for."""
@@ -70,6 +71,7 @@ class SharedRecords:
             return self._own[1]
         state = self.page.state(ticket, look=True)
         if state == TicketState.DONE:
+            self._was_told()
             return None
         if state != TicketState.PENDING:
             return self._failed(ticket, state)
@@ -98,6 +100,8 @@ class SharedRecords:
             seen = page.generation
             state = page.state(ticket, look=True)
             if state != TicketState.PENDING or context.dead is not None:
+                if state == TicketState.DONE:
+                    self._was_told()
                 return state == TicketState.DONE
             left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
             if left <= 0:
@@ -124,7 +128,16 @@ class SharedRecords:
 
     def _wait_for(self, ticket: int) -> Completion:
         stream, command = self._stand_in(ticket)
-        return stream.submit(command)
+        item = stream.submit(command)
+        if (detector := stream.board.detector) is not None:
+            detector.told_elsewhere(item)
+        return item
+
+    def _was_told(self) -> None:
+        """Tell the race detector, where there is one, that the host knows a record of another process to be over."""
+        context = self._context()
+        if context is not None and (detector := context.board.detector) is not None:
+            detector.told_elsewhere(None)
 
     def _failed(self, ticket: int, state: int) -> Completion:
         stream, command = self._stand_in(ticket)
@@ -177,6 +190,8 @@ class _Publisher:
 
     def wake(self) -> None:
         """Tell them."""
+        if (detector := self._record.queue.board.detector) is not None:
+            detector.shared(self._record)
         self._page.finish(self._ticket, self._record.failure is not None)
 
 

@@ -139,6 +139,7 @@ class CommandDetector:
         self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
         self._devices: dict[int, _DeviceOrder] = {}
+        self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
         self._late: list[Race] = []  # found with the lock held; told without
 
@@ -466,11 +467,37 @@ class CommandDetector:
         with self._lock:
             if (epoch := item.epoch) is None:
                 return
-            told: list[Epoch | Clock] = [*self._history(memory).writers(offset, offset + size)]
-            told += [running for running, memories in self._running.values() if memory in memories]
-            if memory.host_visible:
-                told.append(self.host)
-            epoch.told = told
+            told = [*(epoch.told or ()), *self._writers(memory, offset, size)]
+            epoch.told = [*told, self.host] if memory.host_visible else told
+
+    def saw_word(self, memory: Allocation, offset: int, size: int) -> None:
+        """Note that the host has waited for a value: it was told by what wrote the word last."""
+        with self._lock:
+            for epoch in self._writers(memory, offset, size):
+                self._host_knows(epoch)
+        self._tell_late()
+
+    def _writers(self, memory: Allocation, offset: int, size: int) -> list[Epoch]:
+        running = [each for each, memories in self._running.values() if memory in memories]
+        return self._history(memory).writers(offset, offset + size) + running
+
+    # ---- other processes
+
+    def shared(self, item: Completion) -> None:
+        """Note that other processes can tell that a command is over: what they tell this one of comes after it."""
+        with self._lock:
+            if (epoch := item.epoch) is not None:
+                epoch.complete()
+                self._shared.come_after(epoch)
+
+    def told_elsewhere(self, item: Completion | None) -> None:
+        """Note that another process told something: a command, or the host, for None, comes after what it was told."""
+        with self._lock:
+            if item is None:
+                self._learn(joined(self.host, self._shared.own))
+            elif (epoch := item.epoch) is not None:
+                epoch.told = [*(epoch.told or ()), self._shared]
+        self._tell_late()
 
     def saw_all(self, items: Iterable[Completion]) -> None:
         """Note that the host was told that these are over."""

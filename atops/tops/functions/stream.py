@@ -320,6 +320,8 @@ class _WordWait(Ending, Wait):
         if self._error is not None:
             self._context.check_survived()
             raise self._error.fresh()
+        if (detector := self._context.board.detector) is not None:
+            detector.saw_word(self._watch.allocation, self._watch.offset, WORD)
 
 
 # ---- events (2.5)
