@@ -51,12 +51,13 @@ def file_shown(path: str) -> str:
 class Site:
     """A place in a program. `str(site)` is "file:line in function", made from the code object when it is read."""
 
-    __slots__ = ("code", "instruction")
+    __slots__ = ("_line", "code", "instruction")
 
     def __init__(self, code: CodeType, instruction: int) -> None:
         """Remember the code object and the offset of the instruction that was running."""
         self.code = code
         self.instruction = instruction
+        self._line = -1  # not looked up yet
 
     @property
     def path(self) -> str:
@@ -66,6 +67,11 @@ class Site:
     @property
     def line(self) -> int:
         """The line of the instruction; the function's first one where the code has no table of lines."""
+        if self._line < 0:
+            self._line = self._looked_up()
+        return self._line
+
+    def _looked_up(self) -> int:
         for start, end, line in self.code.co_lines():
             if start <= self.instruction < end and line is not None:
                 return line

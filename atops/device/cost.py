@@ -158,10 +158,11 @@ class BlockCost:
     `busy` the end of the last transfer. So a barrier, where all threads are, sets one number and not one a thread.
     """
 
-    __slots__ = ("busy", "floor", "latest", "launch")
+    __slots__ = ("busy", "floor", "latest", "launch", "scratchpad")
 
     def __init__(self, launch: LaunchCost, begin: int) -> None:
         self.launch = launch
+        self.scratchpad = launch.scratchpad
         self.floor = self.latest = begin
         self.busy = 0
 
@@ -249,7 +250,12 @@ class ThreadCost:
 
     def access(self, nbytes: int) -> None:
         """Load or store bytes of L1 or L2."""
-        self.spend(self.block.launch.scratchpad[nbytes])
+        block, now = self.block, self._now  # `spend`, written out: of all that a thread does this is the most frequent
+        if block.floor > now:
+            now = block.floor
+        self._now = now = now + block.scratchpad[nbytes]
+        if now > block.latest:
+            block.latest = now
 
     def access_global(self, nbytes: int, device: int | None) -> None:
         """Load or store bytes of global memory without the DTE: of the chip's own, of another one or the host's."""
@@ -267,8 +273,13 @@ class ThreadCost:
 
     def compute(self, vectors: int, function: bool) -> None:
         """Do an operation, or a mathematical function, on each of so many vectors."""
-        launch = self.block.launch
-        self.spend(launch.ticks[vectors * launch.arch.function_ticks if function else vectors])
+        block, now = self.block, self._now  # `spend`, as above
+        if block.floor > now:
+            now = block.floor
+        launch = block.launch
+        self._now = now = now + launch.ticks[vectors * launch.arch.function_ticks if function else vectors]
+        if now > block.latest:
+            block.latest = now
 
 
 class SignalTimes:

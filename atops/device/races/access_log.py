@@ -139,11 +139,11 @@ class AccessLog:
 
     def _unordered(self, rows: list[Row]) -> list[Found]:
         """Return the pairs of accesses to the same bytes, one of them a store at least, that nothing orders."""
-        if len(rows) < 2:
+        if len(rows) < 2 or not (runs := suspicious_runs(rows)):
             return []
         race_map: RaceMap[Row] = RaceMap(ordered)
         found: list[Found] = []
-        for start, stop, index in suspicious_runs(rows):  # replayed in the order in which they came
+        for start, stop, index in runs:  # replayed in the order in which they came
             row = rows[index]
             found += _pairs(race_map, start, stop, row[4], row)
         return found

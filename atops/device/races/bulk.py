@@ -21,6 +21,7 @@ __all__ = ("Run", "Used", "suspicious_runs", "united")
 
 Run = tuple[int, int, int]  # bytes, start and stop, and the number of a row
 Used = tuple[int, int, bool, "Row"]  # bytes, start and stop; whether they are stored to; a row that did it
+COUNT, IS_STORED = itemgetter(3), itemgetter(4)  # of a row
 FEW = 200  # runs that are gone through one by one: so many take as long as a dozen calls of numpy
 NEVER: Final = 1 << 31  # a turn that no thread comes to
 LOW: Final = -(1 << 62)
@@ -32,7 +33,9 @@ def suspicious_runs(rows: Sequence[Row]) -> list[Run]:
     Left out are those that share no byte with another row, those that are loaded only, and those of one thread that
     follow one another.
     """
-    if sum(map(itemgetter(3), rows)) > FEW:
+    if not any(map(IS_STORED, rows)):
+        return []
+    if len(rows) > FEW or sum(map(COUNT, rows)) > FEW:
         return _suspicious_among_many(rows)
     runs = _runs(rows)
     found: list[Run] = []
@@ -64,12 +67,11 @@ def _runs(rows: Sequence[Row]) -> list[Run]:
 
 def _is_suspicious(rows: Sequence[Row], runs: list[Run]) -> bool:
     """Tell whether runs that hang together are of several threads, or of transfers in flight, and some are stores."""
-    of = sorted({index for *_, index in runs})
-    if not any(rows[index][4] for index in of):
+    inside = [rows[index] for index in sorted({index for *_, index in runs})]
+    if not any(map(IS_STORED, inside)):
         return False
-    thread, high = rows[of[0]][5].begin.thread, 0
-    for index in of:
-        entry = rows[index][5]
+    thread, high = inside[0][5].begin.thread, 0
+    for *_, entry in inside:
         end = entry.end
         if entry.begin.thread != thread or entry.begin_turn < high or (end is not None and end.thread != thread):
             return True
@@ -84,7 +86,7 @@ def _suspicious_among_many(rows: Sequence[Row]) -> list[Run]:
     # Neighbours in this order that share no byte with any other are of no interest.
     cluster = np.concatenate(([0], np.cumsum(first[1:] >= last[:-1])))
     sizes = np.bincount(cluster)
-    writes = np.fromiter(map(itemgetter(4), rows), bool, len(rows))
+    writes = np.fromiter(map(IS_STORED, rows), bool, len(rows))
     shared = (sizes > 1) & (np.bincount(cluster, writes[which[order]], sizes.size) > 0)
     inside = shared[cluster]
     if not inside.any():
@@ -118,7 +120,7 @@ def _suspicious_among_many(rows: Sequence[Row]) -> list[Run]:
 def united(rows: Sequence[Row], used: list[Used]) -> list[Used]:
     """Return all bytes of rows and what was used before, loads and stores apart: in order, neighbours as one."""
     found: list[Used] = []
-    if sum(map(itemgetter(3), rows)) + len(used) > FEW:
+    if sum(map(COUNT, rows)) + len(used) > FEW:
         return _many_united(rows, used)
     runs = [(start, stop, rows[index]) for start, stop, index in _runs(rows)]
     for write in (False, True):
@@ -141,7 +143,7 @@ def united(rows: Sequence[Row], used: list[Used]) -> list[Used]:
 def _many_united(rows: Sequence[Row], used: list[Used]) -> list[Used]:
     starts, stops, which = _spread(rows)
     every = [*rows, *(row for *_, row in used)]
-    writes = np.fromiter(map(itemgetter(4), every), bool, len(every))
+    writes = np.fromiter(map(IS_STORED, every), bool, len(every))
     which = np.concatenate((which, np.arange(len(rows), len(every))))
     starts = np.concatenate((starts, np.fromiter(map(itemgetter(0), used), np.int64, len(used))))
     stops = np.concatenate((stops, np.fromiter(map(itemgetter(1), used), np.int64, len(used))))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
-from atops.device.races.access_log import MOST, AccessLog, Entry, Found, Row
+from atops.device.races.access_log import MOST, AccessLog, Entry, Found
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
 from atops.device.races.race import Race
 from atops.device.races.rectangles import Rect
@@ -192,14 +192,14 @@ class LaunchDetector:
 class BlockRaces:
     """The accesses of a block to its shared memory."""
 
-    __slots__ = ("_unwritten", "block", "clock", "launch", "log")
+    __slots__ = ("block", "clock", "launch", "log", "unwritten")
 
     def __init__(self, launch: LaunchDetector, block: Block, number: int) -> None:
         self.launch = launch
         self.block = block
         self.clock = launch.clock.block(number)
         self.log = AccessLog()  # bytes are counted from the first of L2
-        self._unwritten: Unwritten | None = None
+        self.unwritten: Unwritten | None = None
 
     def pass_barrier(self) -> None:
         """Note that all threads of the block have met."""
@@ -219,37 +219,35 @@ class BlockRaces:
                     thread.race = None
         self.block.races = None
 
-    def note(self, rows: list[Row]) -> None:
-        """Enter an access."""
-        log = self.log
-        log.rows += rows
-        if len(log.rows) >= MOST:
-            with self.launch.lock:
-                if len(log) >= MOST:
-                    self._report(log.replay())
-        if (unwritten := self._unwritten) is not None and unwritten.bytes.starts:
-            with self.launch.lock:
-                bare = [row[:4] for row in rows]
-                if rows[0][4]:
-                    unwritten.store(bare)
-                elif found := unwritten.load(bare):
-                    self.launch.tell_unwritten(
-                        unwritten, found, rows[0][5], f"shared memory of block {self.block.index}"
-                    )
+    def make_room(self) -> None:
+        """Compare the oldest accesses: there are very many."""
+        with self.launch.lock:
+            if len(self.log) >= MOST:
+                self._report(self.log.replay())
+
+    def look_at_unwritten(self, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
+        """Take note of stores to memory that nothing has stored to yet; tell of loads from it."""
+        unwritten = self.unwritten
+        assert unwritten is not None, "some is"
+        with self.launch.lock:
+            if write:
+                unwritten.store(rows)
+            elif found := unwritten.load(rows):
+                self.launch.tell_unwritten(unwritten, found, entry, f"shared memory of block {self.block.index}")
 
     def taken(self, start: int, stop: int) -> None:
         """Note that the running thread takes these bytes of L2: they are another memory from now on."""
         with self.launch.lock:
             self._report(self.log.forget(start, stop))
-            if self._unwritten is None:
-                self._unwritten = Unwritten()
-            self._unwritten.take(start, stop, *calling_place(1))
+            if self.unwritten is None:
+                self.unwritten = Unwritten()
+            self.unwritten.take(start, stop, *calling_place(1))
 
     def escaped(self, rows: Sequence[Rect]) -> None:
         """Note that stores to these bytes are not seen from now on."""
-        if self._unwritten is not None:
+        if self.unwritten is not None:
             with self.launch.lock:
-                self._unwritten.store(rows)
+                self.unwritten.store(rows)
 
     def _report(self, found: list[Found]) -> None:
         name, device = f"shared memory of block {self.block.index}", self.block.grid.chip.ordinal

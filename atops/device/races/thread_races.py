@@ -187,20 +187,22 @@ class ThreadRaces:
             self.block.launch.release(flight, self.clock)
 
     def _enter(self, allocation: Allocation | None, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
-        if len(rows) == 1:
-            start, run, pitch, count = rows[0]
-            entered = [(start, run, pitch, count, write, entry)]
-        elif rows:
-            entered = [(start, run, pitch, count, write, entry) for start, run, pitch, count in rows]
-        else:
-            return
+        """Enter an access to global memory, or to shared memory."""
+        block = self.block
         if allocation is None:
-            self.block.note(entered)
+            log = block.log.rows
+            for start, run, pitch, count in rows:
+                log.append((start, run, pitch, count, write, entry))
+            if len(log) >= MOST:
+                block.make_room()
+            if (unwritten := block.unwritten) is not None and unwritten.bytes.starts:
+                block.look_at_unwritten(rows, write, entry)
             return
-        launch = self.block.launch
+        launch = block.launch
         launch.memories[allocation.address] = allocation
         log = launch.log.rows
-        log += entered
+        for start, run, pitch, count in rows:
+            log.append((start, run, pitch, count, write, entry))
         if len(log) >= MOST:
             launch.make_room()
 

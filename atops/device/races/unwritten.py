@@ -57,6 +57,8 @@ class ByteRanges:
         """Return what of bytes `start` to `stop` is in here."""
         starts, stops = self.starts, self.stops
         first, last = bisect_right(stops, start), bisect_left(starts, stop)
+        if first >= last:
+            return []
         return [(max(start, starts[each]), min(stop, stops[each])) for each in range(first, last) if start < stop]
 
     def meets(self, start: int, stop: int) -> bool:
@@ -104,14 +106,18 @@ class Unwritten:
 
     def store(self, rows: Iterable[Rect]) -> None:
         """Note a store."""
+        written = self.bytes
         for row in rows:
-            for start in self.bytes.runs(row):
-                self.bytes.remove(start, start + row[1])
+            for start in written.runs(row) if row[3] > 1 else row[:1]:
+                written.remove(start, start + row[1])
 
     def load(self, rows: Iterable[Rect]) -> list[tuple[int, int]]:
         """Return what of a load nothing has stored to."""
-        runs = [(start, start + row[1]) for row in rows for start in self.bytes.runs(row)]
-        return [each for start, stop in runs for each in self.bytes.common(start, stop)]
+        found: list[tuple[int, int]] = []
+        for row in rows:
+            for start in self.bytes.runs(row) if row[3] > 1 else row[:1]:
+                found += self.bytes.common(start, start + row[1])
+        return found
 
     def place(self, byte: int) -> tuple[CodeType | None, int]:
         """Return where a byte was taken."""

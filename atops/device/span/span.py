@@ -134,6 +134,8 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
                     return part
             except (TypeError, ValueError):  # of no dimension, an open end, no integer, an array: told below
                 pass
+        elif type(key) is int and (array := self.array).ndim == 1 and 0 <= key < array.size:
+            return self.touch("load", key)[key]
         if not is_basic(key):
             return self._indexed("load", key)
         start_of = self._start(key if type(key) is tuple else (key,))
@@ -221,7 +223,9 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         """Store into elements. Raises IllegalAddress beyond the extents, on dead memory, and on gcu210."""
         if isinstance(value, Span):
             value = value.touch("load")
-        if is_basic(key):
+        if type(key) is int and (array := self.array).ndim == 1 and 0 <= key < array.size:
+            self.touch("store", key, True, value)[key] = value
+        elif is_basic(key):
             check_bounds(self, key)
             self.touch("store", key, True, value)[key] = value
         else:

@@ -35,16 +35,18 @@ def timed(compute: _Compute, function: bool = False) -> _Compute:
     An array of vectors takes as many times as long as it has of them.
     """
 
-    def run(x: Any, *rest: Any) -> Any:
+    def run(x: Any, y: Any = None, *rest: Any) -> Any:
         cell = get_slot()
         if cell is not None and (thread := cell.thread) is not None and (cost := thread.cost) is not None:
             vectors = 1
             if x.ndim == 2:
                 vectors = len(x)
-            elif rest and rest[0].ndim == 2:  # of a scalar and an array of vectors
-                vectors = len(rest[0])
+            elif y is not None and y.ndim == 2:  # of a scalar and an array of vectors
+                vectors = len(y)
             cost.compute(vectors, function)
-        return compute(x, *rest)
+        if y is None:
+            return compute(x)
+        return compute(x, y, *rest) if rest else compute(x, y)
 
     return run
 

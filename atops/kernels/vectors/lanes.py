@@ -182,6 +182,7 @@ class _Row:
     first: int
     step: int
     cost: ThreadCost | None  # the thread's clock, under a virtual one
+    itemsize: int
 
 
 def load(kind: VectorType, memory: object, index: SupportsIndex, count: SupportsIndex | None) -> Array:
@@ -205,7 +206,7 @@ def load(kind: VectorType, memory: object, index: SupportsIndex, count: Supports
     if type(flat) is Span:
         flat = flat.touch("load", slice(index, index + elements))
     elif row.cost is not None:
-        row.cost.access(elements * row.element.itemsize)
+        row.cost.access(elements * row.itemsize)
     lanes: Array = flat[index : index + elements].copy()
     return lanes if count is None else lanes.reshape(count, kind.lanes)
 
@@ -227,7 +228,7 @@ def store(kind: VectorType, values: Array, memory: object, index: SupportsIndex)
         flat.stored(part)
     else:
         if row.cost is not None:
-            row.cost.access(elements * row.element.itemsize)
+            row.cost.access(elements * row.itemsize)
         flat[index : index + elements] = values if elements == kind.lanes else values.reshape(-1)
 
 
@@ -289,11 +290,11 @@ def _new_row(thread: KernelThread, memory: object) -> _Row:
 
 def _made(thread: KernelThread, memory: object, flat: Array | Span, array: Array, start: int, space: AnySpace) -> _Row:
     """Return the row of memory that begins at byte `start` of its space."""
-    element, alignment = array.dtype, thread.grid.arch.vector_alignment
-    first, rest = divmod(start, array.itemsize or 1)
+    element, alignment, size = array.dtype, thread.grid.arch.vector_alignment, array.itemsize
+    first, rest = divmod(start, size or 1)
     plain = None if rest or element.kind == "b" else element  # masks have no form in memory
-    step = max(1, alignment // (array.itemsize or 1))
-    return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step, thread.cost)
+    step = max(1, alignment // (size or 1))
+    return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step, thread.cost, size)
 
 
 def _integer(value: SupportsIndex, role: str) -> int:
