@@ -353,6 +353,9 @@ class ScheduledTask(asyncio.Task[T]):
         return self._number
 
 
+ScheduledTask.__name__ = asyncio.Task.__name__  # for what asyncio says of tasks, in their repr and in its log
+
+
 class ReadySteps:
     """What BaseEventLoop has for the handles that are ready: they go onto the agenda, and one comes from there."""
 
