@@ -88,36 +88,48 @@ class Agenda:
 
         Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
         """
-        names, steps, taken, choose = self.names, self.steps, self.log.taken, self.chooser.choose
-        before, most = self.made, max(1, self._look - self.made)
+        names, steps = self.names, self.steps
+        while names and not urgent:
+            others, most = self.others, self._look - self.made
+            if not others and most > 1:
+                self._take_threads(most, urgent)
+                continue
+            self.made += 1
+            if most <= 1:
+                index = self._patiently()
+            else:
+                index = self.log.choose(NEXT if others < len(names) else self.kind(names), names)
+            self.current = name = names.pop(index)
+            step = steps.pop(index)
+            if name[0] == THREAD:
+                step()
+            else:
+                self.others -= 1
+                if step.__class__ in self.hand_back:
+                    return step
+                self.other(step)
+            if most <= 1:
+                break
+        return None
+
+    def _take_threads(self, most: int, urgent: Sized) -> None:
+        """Take turns of kernel threads, fewer than `most`, as long as nothing else is ready: the hot loop."""
+        names, choose, note = self.names, self.chooser.choose, self.log.taken.append
+        take, take_step = names.pop, self.steps.pop
         made = 0
         try:
-            for made in range(1, most + 1):
-                count, others = len(names), self.others
-                if not count or urgent:
-                    made -= 1
+            for made in range(1, most):
+                count = len(names)
+                index = choose(THREAD, names)
+                if index >= count or index < 0:
+                    raise self.log.refused(index, count)
+                self.current = name = take(index)
+                note((name, index, count))
+                take_step(index)()
+                if self.others or urgent or not names:
                     break
-                if made == most:
-                    self.made = before + made
-                    index = self._patiently()
-                else:
-                    index = choose(THREAD if not others else NEXT if others < count else self.kind(names), names)
-                    if index >= count or index < 0:
-                        raise self.log.refused(index, count)
-                    taken.append((names[index], index, count))
-                self.current = name = names.pop(index)
-                step = steps.pop(index)
-                if not others or name[0] == THREAD:
-                    step()
-                elif step.__class__ in self.hand_back:
-                    self.others -= 1
-                    return step
-                else:
-                    self.others -= 1
-                    self.other(step)
         finally:
-            self.made = before + made
-        return None
+            self.made += made
 
     def take_of(self, fits: Callable[[Step], bool]) -> Step | None:
         """Return one of the steps that fit, not run; None if there is none. Raises as `run_some`."""
@@ -133,10 +145,6 @@ class Agenda:
         name = self.current = self.names.pop(place)
         self.others -= name[0] != THREAD
         return self.steps.pop(place)
-
-    def ask(self, *names: Name) -> int:
-        """Return which of these comes next, where that is not a question of what is ready."""
-        return self.log.choose(self.kind(names), names)
 
     @staticmethod
     def kind(names: Sequence[Name]) -> str:

@@ -43,6 +43,7 @@ _POISON_BYTES = bytes((POISON,))
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
 _NOTHING: Any = None
+_NO_STEPS: list[Any] = []
 _AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 # A leaf: between copy threads that end transfers and kernel threads that wait for them.
 _lock = fork_safe(threading.Lock())
@@ -149,7 +150,7 @@ class DteEvent(Request):
             for step in self._steps():
                 step.complete()
         if self.state is MOVING and (agenda := self.thread.grid.agenda) is not None:
-            for step in getattr(self, "after", ()):
+            for step in self.after:
                 step.complete()
             if agenda.drop(self._move):
                 self._move()
@@ -162,22 +163,27 @@ class DteEvent(Request):
 
     def begin(self) -> None:
         """Move the bytes as soon as what comes first is moved: on a copy thread where there are any, else here."""
-        steps = self.after if self.state is CHAINED else ()
-        if not all(isinstance(step, DteEvent) for step in steps):
+        if self.state is not CHAINED:
+            self.after = _NO_STEPS
+        elif not self._begin_steps():
             return  # it stays chained, and is moved when it is waited for
-        for step in steps:
-            if step.state is PENDING or step.state is CHAINED:
-                step.begin()
-        if any(step.state is CHAINED for step in steps):
-            return
         self.error: BaseException | None = None
         self.waiters: list[Waiter] = []
         self.state = MOVING
         self.wake()
 
+    def _begin_steps(self) -> bool:
+        """Move what comes first. Returns whether all of it has begun."""
+        if not all(isinstance(step, DteEvent) for step in self.after):
+            return False
+        for step in self.after:
+            if step.state is PENDING or step.state is CHAINED:
+                step.begin()
+        return not any(step.state is CHAINED for step in self.after)
+
     def wake(self) -> None:
         """Go on towards moving: another transfer, which this one had to let go first, has been moved."""
-        for step in getattr(self, "after", ()):
+        for step in self.after:
             if step.state is MOVING and step._park(self):
                 return
         grid = self.thread.grid
@@ -231,7 +237,7 @@ class DteEvent(Request):
                 self._check_source()
             perform(self, thread)
             return True
-        for step in getattr(self, "after", ()):  # moved before this one, so a wait for it is one for them
+        for step in self.after:  # moved before this one, so a wait for it is one for them
             step._served(thread)
         if self.error is not None:
             raise self.error
@@ -261,9 +267,9 @@ class DteEvent(Request):
     def _move(self) -> None:
         """Move the bytes, perhaps on a copy thread, keep the error and wake the waiters."""
         try:
-            failed = [step.error for step in getattr(self, "after", ()) if getattr(step, "error", None) is not None]
-            if failed:
-                raise failed[0]
+            for step in self.after:
+                if (error := getattr(step, "error", None)) is not None:
+                    raise error
             if (grid := self.thread.grid).agenda is not None and grid.options.strict:
                 self._check_source()
             perform(self, self.thread)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from atops.base.agenda import Agenda
-from atops.base.choice import THREAD, TRANSFER, Name
+from atops.base.choice import NEXT, THREAD, TRANSFER, Name
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Block, Task, serve
 from atops.device.exec.grid import Grid
@@ -56,10 +56,13 @@ class ScheduledBlock(StepBlock):
         nth = self._issued.get(thread.linear, 0)
         self._issued[thread.linear] = nth + 1
         name = (TRANSFER, self.grid.label, self.linear, thread.linear, nth)
-        if self._own.thread is thread and self._agenda.ask(thread.name, name):
+        agenda = self._agenda
+        if self._own.thread is thread and agenda.log.choose(NEXT, (thread.name, name)):
             move()
-        else:
-            self._agenda.add(name, move)
+        else:  # the name is like no other
+            agenda.names.append(name)
+            agenda.steps.append(move)
+            agenda.others += 1
 
     def open_barrier(self) -> None:
         """Let every thread at the block barrier go on."""
