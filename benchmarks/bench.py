@@ -22,13 +22,13 @@ from benchmarks.measuring.report_table import show
 from benchmarks.rows.allocation import allocate_and_free
 from benchmarks.rows.barriers import barrier_round, grid_barrier_round
 from benchmarks.rows.c_calls import c_calls
+from benchmarks.rows.copies import large_copies, submit
 from benchmarks.rows.import_time import import_time
 from benchmarks.rows.kernels import detectors, example_kernels
-from benchmarks.rows.large_copies import large_copies
 from benchmarks.rows.many_streams import detected_commands, idle_streams
 from benchmarks.rows.numba_peer import numba_peer
 from benchmarks.rows.round_trips import await_command, launch_and_await
-from benchmarks.rows.submission import submit
+from benchmarks.rows.schedules import schedules
 from benchmarks.rows.tracing_cost import tracing_cost
 from benchmarks.rows.transforms import transforms
 from benchmarks.rows.vector_add import busy_vector_add, vector_add
@@ -55,6 +55,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "copy": large_copies,
     "streams": idle_streams,
     "detected-commands": detected_commands,
+    "schedules": schedules,
     "allocate": allocate_and_free,
     "c-calls": c_calls,
     "tracing": tracing_cost,
