@@ -25,7 +25,7 @@ from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.schedules.choosing import inline_executor
+from atops.runtime.schedules.host import inline_executor
 from atops.runtime.stream import Stream, queue_of
 from atops.trace.text import format_bytes
 

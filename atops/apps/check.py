@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from atops.base.errors import UsageError
 from atops.checking.check import Checking, StrategyName
+from atops.runtime.schedules.host import Backend
 
 __all__ = ("add_arguments", "main")
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, metavar="N", help="the seed of random and pct; 0")
     add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make; 100000")
     add("--same-result", action="store_true", help="fail where NAME returns something else than in the first run")
+    add("--backend", choices=get_args(Backend), default="asyncio", help="what runs NAME; asyncio")
     add("--json", action="store_true", help="print the report as JSON")
 
 
@@ -51,7 +53,7 @@ def main(arguments: Any) -> int:
             program.__name__ = os.path.basename(path)
         checking = Checking(
             program, arguments.schedules, arguments.strategy, (), None, arguments.seed, 2, arguments.steps,
-            arguments.same_result, 300,
+            arguments.same_result, 300, arguments.backend,
         )  # fmt: skip
     except (OSError, SyntaxError, UsageError, _NoFunctionError) as error:
         said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)

@@ -13,6 +13,8 @@ from atops.runtime.schedules.choosing import stands_at
 
 __all__ = ("owner", "place_of", "raised_at", "short")
 
+LIBRARIES = ("asyncio", "/trio/", "/concurrent/")
+
 
 def short(name: Name, others: Collection[Name] = ()) -> str:
     """Return a name in few letters: what all the others have in common is left out."""
@@ -54,8 +56,8 @@ def place_of(step: object) -> str:
         if step.coro is None:
             return ""
         return _shown(*step.where())
-    task = getattr(getattr(step, "_callback", None), "__self__", None)
-    return stands_at(task) if isinstance(task, asyncio.Task) else ""
+    task = getattr(getattr(step, "_callback", None), "__self__", step)  # trio's tasks are steps themselves
+    return stands_at(task) if isinstance(task, asyncio.Task) or hasattr(task, "coro") else ""
 
 
 def raised_at(error: BaseException) -> str:
@@ -63,7 +65,7 @@ def raised_at(error: BaseException) -> str:
     place, traceback = "", error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith((PACKAGE, "<frozen")) and "asyncio" not in file and "/concurrent/" not in file:
+        if not file.startswith((PACKAGE, "<frozen")) and not any(each in file for each in LIBRARIES):
             place = _shown(file, traceback.tb_lineno)
         traceback = traceback.tb_next
     return place

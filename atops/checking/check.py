@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -18,6 +19,7 @@ from atops.checking.strategies.dpor import Dpor
 from atops.checking.strategies.exhaustive import Exhaustive
 from atops.checking.strategies.sampling import Pct, RandomRuns, Repeated
 from atops.checking.strategies.strategy import Strategy
+from atops.runtime.schedules.host import Backend
 
 __all__ = ("Check", "Checking", "StrategyName", "check")
 
@@ -41,11 +43,13 @@ class Check:
         steps: int = MOST_STEPS,
         same_result: bool = False,
         replays: int = 300,
+        backend: Backend = "asyncio",
     ) -> CheckReport:
         """Run `program(*arguments)` under up to `schedules` schedules, and stop at the first that fails.
 
         The program is a coroutine function, which runs as in `atops.run`, or a plain one, whose blocking calls run the
-        steps; each run has a board of its own, from `options`, and the virtual clock. It fails by what it raises, an
+        steps; each run has a board of its own, from `options`, and the virtual clock. With `backend="trio"` it runs in
+        trio. It fails by what it raises, an
         assertion, a deadlock, a report of the detectors in strict mode; by StepLimit after `steps` steps; and where
         `same_result`, by returning something else than the first run did. The plain schedule, first come, first
         served, is the first. A failing schedule is made small by up to `replays` further runs. The runtime logs nothing
@@ -65,7 +69,9 @@ class Check:
         Raises InvalidType for a program that cannot be called, InvalidValue for other arguments that make no sense,
         RuntimeError inside a running loop: `await atops.check.aio(...)` there.
         """
-        search = Checking(program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays)
+        search = Checking(
+            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend
+        )
         if running_loop_adapter() is not None:
             raise RuntimeError(f"check of {program!r} inside a running loop; write: await atops.check.aio(...)")
         return search.run()
@@ -83,13 +89,16 @@ class Check:
         steps: int = MOST_STEPS,
         same_result: bool = False,
         replays: int = 300,
+        backend: Backend = "asyncio",
     ) -> CheckReport:
         """As a call, on a thread of its own: for asyncio and trio, and for notebooks.
 
         Cancelling it ends the search after the run that goes on. Raises what the call raises; RuntimeError where no
         loop runs.
         """
-        search = Checking(program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays)
+        search = Checking(
+            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend
+        )
         adapter = current_loop_adapter()
         over = Ending(f"the check of {search.name}")
         reports: list[CheckReport] = []
@@ -122,9 +131,14 @@ class Checking:
     def __init__(
         self, program: Program, schedules: int, strategy: str, arguments: Sequence[object],
         options: EmulatorOptions | None, seed: int, switches: int, steps: int, same_result: bool, replays: int,
+        backend: Backend = "asyncio",
     ) -> None:  # fmt: skip
         if not callable(program):
             raise InvalidType(f"check of {program!r}; expected a coroutine function or a plain one")
+        if backend not in get_args(Backend):
+            raise InvalidValue(f"backend is {backend!r}; expected 'asyncio' or 'trio'")
+        if backend == "trio" and not asyncio.iscoroutinefunction(program):
+            raise InvalidValue(f"backend='trio' runs a coroutine function; {program!r} says itself what runs it")
         if strategy not in get_args(StrategyName) and not strategy.startswith("v"):
             raise InvalidValue(
                 f"strategy is {strategy!r}; expected 'random', 'pct', 'dpor', 'exhaustive', or the string of a schedule"
@@ -144,7 +158,7 @@ class Checking:
         if options.schedule is not None:
             raise InvalidValue("the options of check have a schedule; check tries many, and the seed says which")
         self.name = _name(program)
-        self.runner = Runner(program, tuple(arguments), options, steps)
+        self.runner = Runner(program, tuple(arguments), options, steps, backend)
         self.schedules, self.seed = schedules, seed
         if strategy in get_args(StrategyName):
             self.strategy: Strategy = _strategy(strategy, seed, switches)
@@ -181,7 +195,7 @@ class Checking:
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, self.runner.string(), tuple(forced),
-            tuple(watching.names), tuple(watching.places), self.runner.races, self.runner.plain,
+            tuple(watching.names), tuple(watching.places), self.runner.races, self.runner.plain, self.runner.backend,
         )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ class CheckReport:
     """What the detectors have said of that run, where they were on."""
     plain: bool = False
     """Whether the program is a plain function, which `atops.run` does not take."""
+    backend: str = "asyncio"
+    """What ran it: "asyncio" or "trio"."""
 
     @property
     def verdict(self) -> str:
@@ -154,7 +156,8 @@ class CheckReport:
     def _replay(self) -> str:
         if self.plain:
             return f'atops.check({self.program}, strategy="{self.schedule}")'
-        return f'atops.run({self.program}, atops.EmulatorOptions(schedule="{self.schedule}"))'
+        more = "" if self.backend == "asyncio" else f', backend="{self.backend}"'
+        return f'atops.run({self.program}, atops.EmulatorOptions(schedule="{self.schedule}"){more})'
 
     def __str__(self) -> str:
         lines = [self.sentence]

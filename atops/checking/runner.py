@@ -24,9 +24,10 @@ from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
-from atops.runtime.run import INSTEAD, drive
-from atops.runtime.schedules.choosing import ScheduledExecutor, inline_executor
+from atops.runtime.run import INSTEAD, drive, run_in_trio
+from atops.runtime.schedules.choosing import ScheduledExecutor
 from atops.runtime.schedules.fingerprint import check_fingerprint
+from atops.runtime.schedules.host import Backend, inline_executor
 
 __all__ = ("Program", "Quiet", "Runner", "Watching", "classified")
 
@@ -41,8 +42,11 @@ class Runner:
     Each run has a board and a loop of its own, and what it leaves is collected before the next one.
     """
 
-    def __init__(self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int) -> None:
-        self.program, self.arguments = program, arguments
+    def __init__(
+        self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int,
+        backend: Backend = "asyncio",
+    ) -> None:  # fmt: skip
+        self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps)
         self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
         self.plain = not asyncio.iscoroutinefunction(program)
@@ -73,7 +77,7 @@ class Runner:
     def _once(self, chooser: Chooser) -> Ended:
         self.chooser = chooser
         options = replace(self.options, schedule=chooser)
-        executor = self._executor(options, self.program)
+        executor = self._executor(options, self.program, self.backend)
         self.races = ()
         ended = Ended()
         self._quiet.more()
@@ -81,7 +85,7 @@ class Runner:
             if self.plain:
                 ended = Ended(self._plain(options, executor))
             else:
-                ended = Ended(self._run(self.program, self.arguments, options, executor))
+                ended = Ended(self._run(self.program, self.arguments, options, executor, self.backend))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -92,9 +96,9 @@ class Runner:
             return Ended(failure=Failure("race", self.races[0].partition("\n")[0], cause))
         return ended
 
-    def _executor(self, options: EmulatorOptions, main: Program) -> ScheduledExecutor:
+    def _executor(self, options: EmulatorOptions, main: Program, backend: Backend) -> ScheduledExecutor:
         """Return the host of one run, which ends where nothing can go on."""
-        executor = inline_executor(options, main)
+        executor = inline_executor(options, main, backend)
         assert isinstance(executor, ScheduledExecutor)
         if isinstance(self.chooser, Watching):
             self.chooser.agenda = executor.agenda
@@ -104,14 +108,22 @@ class Runner:
     def recorded(self, schedule: str) -> Recorded:
         """Return a schedule string, read. Raises InvalidValue where it is not one of this program and these options."""
         recorded = read_schedule(schedule)
-        check_fingerprint(recorded, self.program, self.options)
+        check_fingerprint(recorded, self.program, self.options, self.backend)
         return recorded
 
     def _run(
-        self, main: Program, arguments: tuple[object, ...], options: EmulatorOptions, executor: ScheduledExecutor
-    ) -> object:
+        self, main: Program, arguments: tuple[object, ...], options: EmulatorOptions, executor: ScheduledExecutor,
+        backend: Backend,
+    ) -> object:  # fmt: skip
         """Run a coroutine function, as `atops.run` does."""
         results: list[object] = []
+        if backend == "trio":
+            driver = Driver(options, executor=executor)
+            try:
+                run_in_trio(main, arguments, driver, results)
+            finally:
+                self._note_races(driver)
+            return results.pop()
         loop = asyncio.Runner(loop_factory=lambda: executor.loop)
         with Interrupts() as interrupts, loop as runner:
             driver = Driver(options, executor=executor)
@@ -158,11 +170,13 @@ class Runner:
         if (detector := board_of(driver).detector) is not None:
             self.races += tuple(map(str, detector.findings.races))
 
-    def _nested(self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...]) -> object:
+    def _nested(
+        self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...], backend: Backend
+    ) -> object:
         """Run what a plain program gives to `atops.run`, under this run's chooser."""
         options = replace(options, clock="virtual", schedule=self.chooser, steps=self.options.steps)
-        executor = self._executor(options, main)
-        return self._run(main, arguments, options, executor)
+        executor = self._executor(options, main, backend)
+        return self._run(main, arguments, options, executor, backend)
 
 
 class Quiet:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
+import sys
 import threading
 from asyncio import Future
 from collections import deque
@@ -19,20 +20,18 @@ from itertools import islice
 from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.agenda import MOST_STEPS, Agenda
-from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain, Random
+from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
-from atops.base.options import EmulatorOptions
-from atops.base.schedule_string import RecordedReplay, read_schedule, schedule_string
+from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import AsyncioLoop
 from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.device.call_site import PACKAGE, file_shown
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
-from atops.runtime.schedules.fingerprint import check_fingerprint, fingerprint
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
-__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask", "inline_executor", "stands_at")
+__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask", "stands_at")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -421,41 +420,20 @@ def _wakes_loop(callback: Any) -> bool:
     return getattr(callback, "__name__", "") == "_read_from_self"
 
 
-# ---- the host that options ask for
+def stands_at(task: Any) -> str:
+    """Return the innermost "file:line" of the program at which a task goes on, or waits; empty where it has none.
 
-
-def inline_executor(options: EmulatorOptions, main: Callable[..., object] | None = None) -> InlineExecutor:
-    """Return the host of one inline run of `main`. Raises InvalidValue where its schedule's string does not fit."""
-    clock = VirtualClock() if options.clock == "virtual" else None
-    if options.schedule is None:
-        return InlineExecutor(options.seed, clock)
-    chooser = _chooser(options, main)
-    return ScheduledExecutor(chooser, clock, options.steps, partial(fingerprint, main, options))
-
-
-def _chooser(options: EmulatorOptions, main: Callable[..., object] | None) -> Chooser:
-    schedule = options.schedule
-    if schedule == "plain":
-        return Plain()
-    if schedule == "random":
-        return Random(options.seed or 0)
-    if isinstance(schedule, str):
-        recorded = read_schedule(schedule)
-        check_fingerprint(recorded, main, options)
-        return RecordedReplay(recorded)
-    assert schedule is not None
-    return schedule
-
-
-def stands_at(task: asyncio.Task[Any]) -> str:
-    """Return the innermost "file:line" of the program at which a task goes on, or waits; empty where it has none."""
+    The task is asyncio's or trio's.
+    """
     place = ""
-    awaited: Any = task.get_coro()
+    awaited = task.get_coro() if isinstance(task, asyncio.Task) else task.coro
+    trio = sys.modules.get("trio")
+    libraries = (PACKAGE, ASYNCIO, *(() if trio is None else trio.__path__))
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is None:
             break
-        if not frame.f_code.co_filename.startswith((PACKAGE, ASYNCIO)):
+        if not frame.f_code.co_filename.startswith(libraries):
             place = f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     return place

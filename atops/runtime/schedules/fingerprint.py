@@ -27,27 +27,31 @@ OTHERS = frozenset((
 OF_PROGRAM = 4  # bytes
 
 
-def fingerprint(main: Callable[..., object] | None, options: EmulatorOptions) -> bytes:
-    """Return the checksums of a program and its options, four bytes each."""
+def fingerprint(main: Callable[..., object] | None, options: EmulatorOptions, backend: str = "asyncio") -> bytes:
+    """Return the checksums of a program, and of its options with the loop that runs it: four bytes each."""
     program = zlib.crc32(repr(list(_codes(main))).encode())
     chosen = [(field.name, getattr(options, field.name)) for field in dataclasses.fields(options)]
+    chosen += [] if backend == "asyncio" else [("backend", backend)]
     asked = zlib.crc32(repr([(name, value) for name, value in chosen if name not in OTHERS]).encode())
     return program.to_bytes(OF_PROGRAM, "big") + asked.to_bytes(4, "big")
 
 
-def check_fingerprint(recorded: Recorded, main: Callable[..., object] | None, options: EmulatorOptions) -> None:
+def check_fingerprint(
+    recorded: Recorded, main: Callable[..., object] | None, options: EmulatorOptions, backend: str = "asyncio"
+) -> None:
     """Raise InvalidValue where a schedule is of another program, or was made under other options."""
-    here = fingerprint(main, options)
+    here = fingerprint(main, options, backend)
     if recorded.program[:OF_PROGRAM] != here[:OF_PROGRAM]:
         raise InvalidValue(
             f"the schedule is of another program than {_name(main)}, or of other code of it: its main function, a "
             "kernel or a function that it calls has changed, or Python's version has"
         )
     if recorded.program != here:
-        raise InvalidValue(f"the schedule of {_name(main)} was made under other options than {options!r}")
+        given = f"{options!r}" + ("" if backend == "asyncio" else f", backend={backend!r}")
+        raise InvalidValue(f"the schedule of {_name(main)} was made under other options than {given}")
 
 
-def as_recorded(options: EmulatorOptions, main: Callable[..., object]) -> EmulatorOptions:
+def as_recorded(options: EmulatorOptions, main: Callable[..., object], backend: str) -> EmulatorOptions:
     """Return the options with the clock of their schedule's string, if it is one of `main` under the virtual clock.
 
     Raises InvalidValue for a string that is none.
@@ -56,7 +60,7 @@ def as_recorded(options: EmulatorOptions, main: Callable[..., object]) -> Emulat
     if not isinstance(schedule, str) or schedule in ("plain", "random") or options.clock == "virtual":
         return options
     virtual = dataclasses.replace(options, clock="virtual")
-    return virtual if read_schedule(schedule).program == fingerprint(main, virtual) else options
+    return virtual if read_schedule(schedule).program == fingerprint(main, virtual, backend) else options
 
 
 def _name(main: object) -> str:

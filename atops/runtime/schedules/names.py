@@ -44,10 +44,14 @@ class Names:
             return None
         name = self._tasks.get(task)
         if name is None:
-            maker, nth = self._after(TASK)
-            path = maker.removeprefix("task ")
-            name = self._tasks[task] = (TASK, str(nth) if not path else f"{path}.{nth}")
+            name = self._tasks[task] = self.new_task()
         return name
+
+    def new_task(self) -> Name:
+        """Return the name of a task that is new, after what runs now."""
+        maker, nth = self._after(TASK)
+        path = maker.removeprefix("task ")
+        return (TASK, str(nth) if not path else f"{path}.{nth}")
 
     def launch(self, stream: Name) -> str:
         """Return what the next launch of a stream is called: "2 of stream 1"."""
