@@ -1,0 +1,63 @@
+"""No right program is said to race: inline under seeds, with threads under asyncio and trio, in plain code."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import anyio
+import pytest
+
+import atops
+from tests.runtime.races.right_programs import CODE_STYLE, RIGHT, THREADED
+
+OPTIONS = atops.EmulatorOptions(detect=True, devices=2)
+
+
+@pytest.mark.parametrize("name", sorted(set(RIGHT) - THREADED))
+def test_inline_no_order_of_a_right_program_is_a_race(name: str) -> None:
+    """First come, first served, by seeds and under schedules."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        await RIGHT[name](device)
+        return device.driver.report()
+
+    for seed in (None, 1, 2):
+        report = atops.run(main, atops.EmulatorOptions(detect=True, devices=2, seed=seed))
+        assert not report.races, f"seed {seed}: {report}"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_with_threads_a_right_program_is_no_race(name: str, backend: str) -> None:
+    """A driver's own threads, under both loops."""
+    if backend == "trio" and name.startswith("asyncio_"):
+        return
+
+    async def found() -> atops.Report:
+        async with atops.Driver(OPTIONS) as driver:
+            await RIGHT[name](atops.Device(0))
+            return driver.report()
+
+    report = anyio.run(found, backend=backend)
+    assert not report.races, report
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("name", CODE_STYLE)
+def test_a_right_program_of_c_style_functions_is_no_race(name: str, inline: bool) -> None:
+    """Their blocking calls and queries are waits of the host."""
+    if inline and name == "c_queries":
+        return
+    if inline:
+
+        async def main() -> atops.Report:
+            CODE_STYLE[name]()
+            return atops.report()
+
+        report = atops.run(main, OPTIONS)
+    else:
+        with closing(atops.Driver(OPTIONS)) as driver, atops.Device(0, driver):
+            CODE_STYLE[name]()
+            report = driver.report()
+    assert not report.races, report
