@@ -8,7 +8,7 @@ looked at in each access. A transfer is an access from its issue to its wait.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ("BlockRaces", "LaunchDetector")
 
+SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number)
 CONTEXT: Final = "one DTE context, no order"
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
 
@@ -43,7 +44,7 @@ class LaunchDetector:
 
     __slots__ = (
         "_blocks", "_given", "_told", "_touched", "_users", "accesses", "clock", "escapes", "lock", "log", "memories",
-        "races", "relaxed", "same_value",
+        "on_signal", "races", "relaxed", "same_value",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -60,6 +61,7 @@ class LaunchDetector:
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
+        self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
 
     def opened(self, block: Block) -> None:
         """Take in a block and its threads."""
@@ -141,12 +143,16 @@ class LaunchDetector:
         """Note that a thread signals: what it did until now comes before what others do that have seen it."""
         with self.lock:
             self._given[what] = joined((self._given.get(what, {}), clock.release()))
+        if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
+            self.on_signal(True, what[1])
 
     def acquire(self, what: object, clock: ThreadClock) -> None:
         """Note that a thread has seen what others released by the same thing."""
         with self.lock:
             if (given := self._given.get(what)) is not None:
                 clock.acquire(given)
+        if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
+            self.on_signal(False, what[1])
 
     def tell(self, race: Race) -> None:
         """Hand on a race, unless the same two lines have been told of."""

@@ -70,11 +70,18 @@ class Signals(InProcess):
 
     def read(self, handle: SupportsIndex) -> int:
         """Return the value, 0 to 2**32 - 1 (2.11 topsKernelSignalRead)."""
-        return self._chip.read(self._check(handle))
+        index = self._check(handle)
+        value = self._chip.read(index)
+        if (detector := self._driver.detector) is not None:
+            detector.saw_signal(self._chip, index)
+        return value
 
     def write(self, handle: SupportsIndex, value: SupportsIndex) -> None:
         """Store `value`, modulo 2**32; kernel threads whose wait it satisfies go on (2.11 topsKernelSignalWrite)."""
-        self._chip.set(self._check(handle), _whole(value, "value"))
+        index, number = self._check(handle), _whole(value, "value")
+        if (detector := self._driver.detector) is not None:
+            detector.signalled_by_host(self._chip, index)
+        self._chip.set(index, number)
 
     async def wait(self, handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "Gte") -> int:
         """Wait until a signal meets a condition, and return the value that did. Kernels or the host may set it.
@@ -87,7 +94,7 @@ class Signals(InProcess):
         with HostWait(self, self._chip, self._check(handle), _whole(value, "value"), condition) as wait:
             await current_loop_adapter().park(wait)
         if (detector := self._driver.detector) is not None:
-            detector.saw_launches()
+            detector.saw_signal(self._chip, int(handle))
         return wait.result()
 
     def wait_sync(
@@ -108,7 +115,7 @@ class Signals(InProcess):
             if not self._driver.executor.block(wait, timeout):
                 raise TimeoutError(f"{wait!r} did not end within {timeout} s")
         if (detector := self._driver.detector) is not None:
-            detector.saw_launches()
+            detector.saw_signal(self._chip, int(handle))
         return wait.result()
 
     def refuse(self, error: AtopsError) -> None:

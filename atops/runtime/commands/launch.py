@@ -83,6 +83,8 @@ def _run_launch(command: Launch, item: Completion) -> bool:
         raise LaunchFailure("another grid of the same cooperative launch could not start")
     grid = _make_grid(command, item)
     grid.on_start = lambda grid: _began(command, item, board.now())  # until then it stood behind other kernels
+    if board.detector is not None:
+        board.detector.started(item, grid)
     item.parked = grid
     item.stop = lambda error: _abort(command, item, grid, error)
     if board.tracer.detail and (meeting is not None or not context.clusters.idle):

@@ -63,7 +63,7 @@ class ByteHistory:
                 cell.readers[epoch.order] = epoch
                 continue
             for order, reader in cell.readers.items():
-                if not before(reader, epoch):
+                if not before(reader, epoch) and not (reader.signal and epoch.signal):
                     if late and before(epoch, reader):
                         kept[order] = reader
                     else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
 
 __all__ = (
+    "HOST",
     "NOTHING",
     "Clock",
     "Epoch",
@@ -44,6 +45,7 @@ BITS: Final = 10  # of a place in a page
 PLACE: Final = (1 << BITS) - 1
 STEP: Final = 64  # pages grow by so much
 VERSION: Final = 0  # of what the host knows: a count of its changes; the first of the keys that are no orders
+HOST: Final = 1  # the order of words that the host stores at once
 NULL_STREAMS: Final = 32  # the orders of null streams, by device
 STREAMS: Final = 64  # the orders of streams, by number
 NOTHING: Final[Clock] = {}

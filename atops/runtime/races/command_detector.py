@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
@@ -31,6 +32,7 @@ from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
+    HOST,
     NOTHING,
     Clock,
     Epoch,
@@ -46,6 +48,7 @@ from atops.runtime.races.command_clock import (
 )
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
+from atops.runtime.races.stream_clocks import DeviceOrder, StreamClock
 from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
 NOWHERE: Final = (sys._getframe().f_code, 0)  # a place that nothing asks for
 WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
+WORD: Final = 8  # bytes: what is no longer may be a word that is polled
+FLAGS: Final = 64  # bytes: what is no larger, of memory that the host sees, is there to be polled while kernels run
 WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
 
 
@@ -73,60 +78,6 @@ def _race_error(races: list[Race]) -> DataRace:
     return error
 
 
-class StreamClock:
-    """Where a stream is: its newest command that has begun, and the one before it."""
-
-    __slots__ = ("before_last", "last", "merged", "null_seen")
-
-    def __init__(self) -> None:
-        self.last: Epoch | None = None
-        self.before_last: Epoch | None = None
-        self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
-        self.null_seen = 0
-
-
-class _DeviceOrder:
-    """What the streams of one device know, and null-stream order there: joined only when something asks for it."""
-
-    __slots__ = ("blocking", "blocking_host", "changed", "every", "learned", "null", "waits")
-
-    def __init__(self) -> None:
-        self.null: Epoch | None = None  # the null stream's newest command that has begun
-        self.blocking: Clock = NOTHING
-        self.blocking_host: Clock = NOTHING
-        self.every: Clock = NOTHING
-        # By stream, the newest command with which it learned something, since the last join:
-        self.changed: dict[int, Epoch] = {}  # of blocking streams, for the null stream
-        self.learned: dict[int, Epoch] = {}  # of all
-        # By stream, the waits at its end: what they tell is known when they are over, when the null stream asks.
-        self.waits: dict[int, list[Epoch]] = {}
-
-    def join_blocking(self, seq: int) -> None:
-        """Join what blocking streams know, by their commands up to a number."""
-        for order, waits in list(self.waits.items()):
-            for wait in waits:
-                if wait.seq <= seq:
-                    wait.complete()
-                    self.changed[order] = wait
-            if left := [wait for wait in waits if wait.seq > seq]:
-                self.waits[order] = left
-            else:
-                del self.waits[order]
-        for epoch in self.changed.values():
-            self.blocking = joined(self.blocking, epoch.own)
-            self.blocking_host = newer(self.blocking_host, epoch.host)
-        self.changed.clear()
-
-    def join_every(self) -> Clock:
-        """Return what any stream of the device has learned."""
-        for epoch in self.learned.values():
-            if epoch.told is not None:
-                epoch.complete()
-            self.every = joined(self.every, epoch.own)
-        self.learned.clear()
-        return self.every
-
-
 class CommandDetector:
     """The detector of one board. Every method may be called from any thread; none calls the program."""
 
@@ -134,11 +85,11 @@ class CommandDetector:
         self.findings = Findings(board)
         self.strict = board.options.strict
         self.host: Clock = NOTHING  # what the host knows to be over
-        self.launches: Clock = NOTHING  # all launches that have begun
         self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
         self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
-        self._devices: dict[int, _DeviceOrder] = {}
+        self._signals: dict[tuple[object, int], dict[int, Epoch | Clock]] = {}  # what wrote one, by order; 0: the host
+        self._devices: dict[int, DeviceOrder] = {}
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
         self._late: list[Race] = []  # found with the lock held; told without
@@ -208,12 +159,39 @@ class CommandDetector:
             for touch in row.touches(command):
                 findings.bytes += touch[2] - touch[1]
                 if isinstance(touch[0], Allocation):
-                    self._note(epoch, touch, found)
+                    if touch[0].host_visible:
+                        self._show(epoch, touch[0], touch[3] and touch[2] - touch[1] <= WORD)
+                    polls = kind is Copy and touch[2] - touch[1] <= WORD and not touch[3]
+                    self._note(self._polling(epoch, touch) if polls else epoch, touch, found)
                 elif isinstance(touch[0], memoryview):
                     self._note_host(epoch, touch, found)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None:
             self._tell(item, found, changed)
+
+    def _polling(self, epoch: Epoch, touch: Touch) -> Epoch:
+        """Return a copy of one word as what looks at it: it comes after the `write_value` that it sees.
+
+        So a host, or a stream, that asks for a word until it has changed is in order with what wrote it.
+        """
+        memory, start, stop, _ = touch
+        assert isinstance(memory, Allocation), "asked"
+        epoch.told = [*(epoch.told or ()), *(each for each in self._writers(memory, start, stop) if each.signal)]
+        look = copy(epoch)
+        look.signal = True
+        return look
+
+    def _show(self, epoch: Epoch, memory: Allocation, word: bool) -> None:
+        """Note that a command uses memory that numpy, or another process, may use at any time without being seen.
+
+        A word that it stores there may be polled: from now on the host may know of it.
+        """
+        if memory.device is None:
+            self.findings.escaped(f"what numpy does with {memory.where} allocated at {memory.site}")
+        else:
+            self.findings.escaped(f"what others do with memory of device {memory.device} allocated at {memory.site}")
+        if word:
+            self._host_knows(epoch)
 
     def begin_run(self, run: list[Completion]) -> tuple[list[Completion], AtopsError | None]:
         """Note that short copies begin that are carried out in a row. Returns those up to a race, in strict mode."""
@@ -233,7 +211,6 @@ class CommandDetector:
 
     def _launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
         epoch, kernels = item.epoch, grid.detector
-        self._running.pop(item.seq, None)
         assert kernels is not None, "a board that has a detector gives each launch one"
         inside = kernels.take()
         self.findings.add(inside, item)
@@ -249,6 +226,7 @@ class CommandDetector:
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
+            self._running.pop(item.seq, None)
             return failure
         found: _Found = {}
         with self._lock:
@@ -260,6 +238,7 @@ class CommandDetector:
                     at = lines[line] = copy(epoch)
                     at.line = line
                 self._note(at, (memory, start, stop, write), found, late=True)
+            self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
         try:
             if found:
                 self._tell(item, found)
@@ -307,7 +286,13 @@ class CommandDetector:
 
     def _tell(self, item: Completion, found: _Found, changed: Race | None = None) -> None:
         """Report clashes. Raises DataRace in strict mode."""
-        races = [] if changed is None else [changed]
+        races = [*([] if changed is None else [changed]), *self._races_of(found)]
+        self.findings.add(races, item)
+        if self.strict:
+            raise _race_error(races)
+
+    def _races_of(self, found: _Found) -> list[Race]:
+        races = []
         for (_, earlier, wrote, later, write), (memory, ranges) in found.items():
             device = -1 if isinstance(memory, str) or memory.device is None else memory.device
             name = memory if isinstance(memory, str) else repr(memory)
@@ -316,9 +301,7 @@ class CommandDetector:
             advice = advice_for(kind, earlier, later)
             offset = -1 if isinstance(memory, str) or memory.device is None else memory.offset
             races.append(Race(kind, first, second, name, device, merged(ranges), advice, offset))
-        self.findings.add(races, item)
-        if self.strict:
-            raise _race_error(races)
+        return races
 
     # ---- order
 
@@ -328,9 +311,9 @@ class CommandDetector:
             clock = queue.clock = StreamClock()
         return clock
 
-    def _device(self, ordinal: int) -> _DeviceOrder:
+    def _device(self, ordinal: int) -> DeviceOrder:
         found = self._devices.get(ordinal)
-        return self._devices.setdefault(ordinal, _DeviceOrder()) if found is None else found
+        return self._devices.setdefault(ordinal, DeviceOrder()) if found is None else found
 
     def _advance(self, item: Completion, epoch: Epoch, kind: type, effect: Callable[[Any], bool]) -> None:
         """Find what is before a command that begins. With the lock held."""
@@ -358,10 +341,16 @@ class CommandDetector:
             self._device(epoch.device).learned[epoch.order] = epoch
         clock.before_last, clock.last = last, epoch
         if kind is Launch:
-            self._running[epoch.seq] = epoch, command.bound.allocations
-            self.launches = with_entry(joined(self.launches, epoch.own), epoch.order, epoch.seq)
+            self._launches(epoch, command.bound.allocations)
         elif kind is Call:
             self._host_knows(epoch)
+
+    def _launches(self, epoch: Epoch, memories: Collection[Allocation]) -> None:
+        """Note that a kernel may use these from now on."""
+        self._running[epoch.seq] = epoch, memories
+        for memory in memories:
+            if memory.host_visible:
+                self._show(epoch, memory, memory.size <= FLAGS)
 
     def _in_null_order(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, kind: type) -> None:
         """Have a command come after what null-stream order puts before it, and tell the other side.
@@ -448,10 +437,37 @@ class CommandDetector:
             with self._lock:
                 self._host_knows(last)
 
-    def saw_launches(self) -> None:
-        """Note that the host was told something by a kernel: which one is not known, so by all that have begun."""
+    # ---- kernel signals
+
+    def started(self, item: Completion, grid: Grid) -> None:
+        """Have a launch tell of the kernel signals that it writes, and of those that it has seen."""
+        if grid.detector is not None and item.epoch is not None:
+            grid.detector.on_signal = partial(self._signalled, item.epoch, item.queue.context.chip.signals)
+
+    def _signalled(self, epoch: Epoch, signals: object, writes: bool, index: int) -> None:
+        """Note that a kernel writes a signal, or has seen it: then its launch comes after all that wrote it."""
         with self._lock:
-            self._learn(joined(self.host, self.launches))
+            given = self._signals.setdefault((signals, index), {})
+            if writes:
+                given[epoch.order] = epoch
+                return
+            told = epoch.told or []
+            news = [each for order, each in given.items() if order != epoch.order and each not in told]
+            if news:
+                epoch.told = [*told, *news]
+
+    def signalled_by_host(self, signals: object, index: int) -> None:
+        """Note that the host writes a signal: kernels that see it come after what the host knows."""
+        with self._lock:
+            self._signals.setdefault((signals, index), {})[0] = self.host
+
+    def saw_signal(self, signals: object, index: int) -> None:
+        """Note that the host has seen a signal: what it enqueues comes after the launches that wrote it."""
+        with self._lock:
+            for each in self._signals.get((signals, index), {}).values():
+                if isinstance(each, Epoch):
+                    self._host_knows(each)
+        self._tell_late()
 
     def host_did(self, item: Completion) -> None:
         """Note that something of the host's has ended for which a stream waits: it comes after what the host knew."""
@@ -480,6 +496,17 @@ class CommandDetector:
     def _writers(self, memory: Allocation, offset: int, size: int) -> list[Epoch]:
         running = [each for each, memories in self._running.values() if memory in memories]
         return self._history(memory).writers(offset, offset + size) + running
+
+    def host_wrote(self, memory: Allocation, offset: int, size: int) -> None:
+        """Note that the host stores a word at once: waits for it come after what the host knows."""
+        found: _Found = {}
+        with self._lock:
+            seq = known(self.host, HOST) + 1
+            epoch = Epoch(HOST, seq, -1, False, self.host, calling_place(1), "the host")
+            epoch.words, epoch.signal = "write of a word", True
+            self._learn(with_entry(self.host, HOST, seq))
+            self._note(epoch, (memory, offset, offset + size, True), found)
+        self.findings.add(self._races_of(found))
 
     # ---- other processes
 

@@ -162,6 +162,8 @@ def topsStreamWriteValue32(dst: int, value: int, flags: int) -> None:
     word = _word(dst, current_device().ordinal)
     number = _value(value)
     flags_in(flags, 0)
+    if (detector := current_board().detector) is not None:
+        detector.host_wrote(word.allocation, word.offset, WORD)
     fill(word.allocation, word.offset, (number % (1 << 32)).to_bytes(WORD, "little"), 1, "topsStreamWriteValue32")
 
 

@@ -833,6 +833,7 @@ def c_polls_a_word() -> None:
     two = good(tops.topsStreamCreateWithFlags(tops.topsStreamNonBlocking))
     x, word, host = good(tops.topsMalloc(64)), good(tops.topsMalloc(4)), np.zeros(1, np.uint32)
     good(tops.topsMemset(word, 0, 4))
+    good(tops.topsDeviceSynchronize())
     good(tops.topsMemsetAsync(x, 1, 64, one))
     good(tops.topsStreamWriteValue32Async(word, 1, 0, one))
     while host[0] != 1:

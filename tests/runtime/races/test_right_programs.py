@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import anyio
+import numpy as np
 import pytest
 
 import atops
@@ -61,3 +62,20 @@ def test_a_right_program_of_c_style_functions_is_no_race(name: str, inline: bool
             CODE_STYLE[name]()
             report = driver.report()
     assert not report.races, report
+
+
+def test_what_numpy_shares_is_no_clean_run() -> None:
+    """Stores of numpy to pinned memory are not seen: a run that copies such memory says so."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        host = device.host_malloc(4, np.float32)
+        host.array[:] = 1
+        async with device.create_stream() as stream:
+            stream.copy(device.empty(4), host)
+            stream.copy(device.empty(4), host)
+        return device.driver.report()
+
+    report = atops.run(main, OPTIONS)
+    assert report.verdict == "inconclusive"
+    assert len(report.escapes) == 1 and "numpy" in report.escapes[0] and "test_right_programs" in report.escapes[0]

@@ -557,6 +557,58 @@ async def a_value_that_a_kernel_writes(device: atops.Device, right: bool) -> Non
     await device.wait()
 
 
+@k.kernel
+async def told_by_signal(x: k.Span[np.float32], signal: int) -> None:
+    x[0] = 5
+    k.signal_write(signal, 1)
+
+
+@k.kernel
+async def waits_for_signal(x: k.Span[np.float32], signal: int, waits: bool) -> None:
+    if waits:
+        await k.signal_wait(signal, 1)
+    x[0] = 6
+
+
+@program
+async def a_signal_between_launches(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, signal = device.zeros(1), device.signals.allocate()
+    await device.wait()
+    two.launch(waits_for_signal, (1, 1), x, signal, right)
+    one.launch(told_by_signal, (1, 1), x, signal)
+    await device.wait()
+
+
+@program
+async def the_host_writes_a_signal(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, signal = device.zeros(1), device.signals.allocate()
+    await device.wait()
+    two.launch(waits_for_signal, (1, 1), x, signal, True)
+    item = one.fill(x, 1.0)
+    if right:
+        await item
+    device.signals.write(signal, 1)
+    await device.wait()
+
+
+@program
+async def the_host_polls_a_word(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, word = device.zeros(N), device.zeros(1, np.uint32)
+    await device.wait()
+    if not right:
+        one.write_value(word, 1)
+    one.fill(x, 1.0)
+    if right:
+        one.write_value(word, 1)
+    while (await two.fetch(word))[0] != 1:
+        await checkpoint()
+    two.fill(x, 2.0)
+    await device.wait()
+
+
 # ---- the host's own arrays
 
 

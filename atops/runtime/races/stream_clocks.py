@@ -1,0 +1,61 @@
+"""Where streams and devices are: what their newest commands know, joined only when something asks for it."""
+
+from __future__ import annotations
+
+from atops.runtime.races.command_clock import NOTHING, Clock, Epoch, joined, newer
+
+__all__ = ("DeviceOrder", "StreamClock")
+
+
+class StreamClock:
+    """Where a stream is: its newest command that has begun, and the one before it."""
+
+    __slots__ = ("before_last", "last", "merged", "null_seen")
+
+    def __init__(self) -> None:
+        self.last: Epoch | None = None
+        self.before_last: Epoch | None = None
+        self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
+        self.null_seen = 0
+
+
+class DeviceOrder:
+    """What the streams of one device know, and null-stream order there: joined only when something asks for it."""
+
+    __slots__ = ("blocking", "blocking_host", "changed", "every", "learned", "null", "waits")
+
+    def __init__(self) -> None:
+        self.null: Epoch | None = None  # the null stream's newest command that has begun
+        self.blocking: Clock = NOTHING
+        self.blocking_host: Clock = NOTHING
+        self.every: Clock = NOTHING
+        # By stream, the newest command with which it learned something, since the last join:
+        self.changed: dict[int, Epoch] = {}  # of blocking streams, for the null stream
+        self.learned: dict[int, Epoch] = {}  # of all
+        # By stream, the waits at its end: what they tell is known when they are over, when the null stream asks.
+        self.waits: dict[int, list[Epoch]] = {}
+
+    def join_blocking(self, seq: int) -> None:
+        """Join what blocking streams know, by their commands up to a number."""
+        for order, waits in list(self.waits.items()):
+            for wait in waits:
+                if wait.seq <= seq:
+                    wait.complete()
+                    self.changed[order] = wait
+            if left := [wait for wait in waits if wait.seq > seq]:
+                self.waits[order] = left
+            else:
+                del self.waits[order]
+        for epoch in self.changed.values():
+            self.blocking = joined(self.blocking, epoch.own)
+            self.blocking_host = newer(self.blocking_host, epoch.host)
+        self.changed.clear()
+
+    def join_every(self) -> Clock:
+        """Return what any stream of the device has learned."""
+        for epoch in self.learned.values():
+            if epoch.told is not None:
+                epoch.complete()
+            self.every = joined(self.every, epoch.own)
+        self.learned.clear()
+        return self.every
