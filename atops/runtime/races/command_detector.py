@@ -20,14 +20,13 @@ from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race, merged
-from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
-from atops.runtime.commands.values import WaitValue, WriteValue
+from atops.runtime.commands.values import WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_of
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
 from atops.runtime.races.byte_history import ByteHistory
@@ -68,7 +67,6 @@ NOWHERE: Final = (sys._getframe().f_code, 0)  # a place that nothing asks for
 WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
 WORD: Final = 8  # bytes: what is no longer may be a word that is polled
 FLAGS: Final = 64  # bytes: what is no larger, of memory that the host sees, is there to be polled while kernels run
-WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
 
 
 def _race_error(races: list[Race]) -> DataRace:
@@ -176,7 +174,10 @@ class CommandDetector:
         """
         memory, start, stop, _ = touch
         assert isinstance(memory, Allocation), "asked"
-        epoch.told = [*(epoch.told or ()), *(each for each in self._writers(memory, start, stop) if each.signal)]
+        for writer in self._writers(memory, start, stop):
+            if writer.signal:
+                epoch.come_after(writer)
+                self._device(epoch.device).learned[epoch.order] = epoch
         look = copy(epoch)
         look.signal = True
         return look
@@ -336,7 +337,7 @@ class CommandDetector:
             epoch.meeting = meeting
             epoch.told = [*_epochs_of(meeting.items, epoch)]
         if queue.blocking and (kind not in PERHAPS_NOTHING or effect(command)):
-            self._in_null_order(queue, clock, epoch, kind)
+            self._device(epoch.device).take_in(queue, clock, epoch, kind)
         if last is None or epoch.own is not last.own:
             self._device(epoch.device).learned[epoch.order] = epoch
         clock.before_last, clock.last = last, epoch
@@ -351,35 +352,6 @@ class CommandDetector:
         for memory in memories:
             if memory.host_visible:
                 self._show(epoch, memory, memory.size <= FLAGS)
-
-    def _in_null_order(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, kind: type) -> None:
-        """Have a command come after what null-stream order puts before it, and tell the other side.
-
-        A wait for an event in a blocking stream does not wait for the null stream, and may begin before a command there
-        that was enqueued earlier.
-        """
-        device = self._device(epoch.device)
-        if queue.null:
-            device.join_blocking(epoch.seq)
-            epoch.own = with_entry(joined(epoch.own, device.blocking), group_in(epoch.device), epoch.seq - 1)
-            epoch.host = newer(epoch.host, device.blocking_host)
-            device.null = epoch
-            return
-        if (null := device.null) is not None and null.seq > clock.null_seen and kind is not WaitEvent:
-            clock.null_seen = null.seq
-            epoch.come_after(null)
-            epoch.own = with_entry(epoch.own, group_in(epoch.device), null.seq)
-        if kind in WAITS:
-            last = queue.context.null_last
-            waits = device.waits.get(epoch.order, []) if last is not None and last.stage < DONE else []
-            device.waits[epoch.order] = [*waits, epoch]
-            return
-        if device.waits:
-            device.waits.pop(epoch.order, None)
-        if epoch.own is not clock.merged:
-            device.changed[epoch.order], clock.merged = epoch, epoch.own
-        if epoch.host is not device.blocking_host:
-            device.blocking_host = newer(device.blocking_host, epoch.host)
 
     # ---- the host
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from atops.runtime.races.command_clock import NOTHING, Clock, Epoch, joined, newer
+from typing import TYPE_CHECKING, Final
+
+from atops.runtime.commands.awaited import WaitAwaited
+from atops.runtime.commands.call import Call
+from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.values import WaitValue
+from atops.runtime.core.completion import DONE
+from atops.runtime.races.command_clock import NOTHING, Clock, Epoch, group_in, joined, newer, with_entry
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("DeviceOrder", "StreamClock")
+
+WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
 
 
 class StreamClock:
@@ -59,3 +71,31 @@ class DeviceOrder:
             self.every = joined(self.every, epoch.own)
         self.learned.clear()
         return self.every
+
+    def take_in(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, kind: type) -> None:
+        """Have a command come after what null-stream order puts before it, and tell the other side.
+
+        A wait for an event in a blocking stream does not wait for the null stream, and may begin before a command there
+        that was enqueued earlier.
+        """
+        if queue.null:
+            self.join_blocking(epoch.seq)
+            epoch.own = with_entry(joined(epoch.own, self.blocking), group_in(epoch.device), epoch.seq - 1)
+            epoch.host = newer(epoch.host, self.blocking_host)
+            self.null = epoch
+            return
+        if (null := self.null) is not None and null.seq > clock.null_seen and kind is not WaitEvent:
+            clock.null_seen = null.seq
+            epoch.come_after(null)
+            epoch.own = with_entry(epoch.own, group_in(epoch.device), null.seq)
+        if kind in WAITS:
+            last = queue.context.null_last
+            waits = self.waits.get(epoch.order, []) if last is not None and last.stage < DONE else []
+            self.waits[epoch.order] = [*waits, epoch]
+            return
+        if self.waits:
+            self.waits.pop(epoch.order, None)
+        if epoch.own is not clock.merged:
+            self.changed[epoch.order], clock.merged = epoch, epoch.own
+        if epoch.host is not self.blocking_host:
+            self.blocking_host = newer(self.blocking_host, epoch.host)

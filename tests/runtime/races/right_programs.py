@@ -673,6 +673,35 @@ async def peers(device: atops.Device) -> None:
 
 
 @right
+async def a_device_that_has_waited_for_another(device: atops.Device) -> None:
+    other = atops.Device(1, device.driver)
+    one, two = device.create_stream(), other.create_stream()
+    three = other.create_stream()
+    x, y = other.empty(N), device.empty(N)
+    for last in (False, True):
+        two.fill(x, 1.0)
+        one.wait(two.record())
+        if last:
+            one.fill(y, 1.0)
+        await device.wait()
+        three.fill(x, 2.0)
+        await other.wait()
+
+
+@right
+async def a_null_stream_after_a_polled_word(device: atops.Device) -> None:
+    one, two = device.create_stream(nonblocking=True), device.create_stream()
+    x, word = device.empty(N), device.zeros(1, np.uint32)
+    await device.wait()
+    one.fill(x, 1.0)
+    one.write_value(word, 1)
+    while (await two.fetch(word))[0] != 1:
+        await checkpoint()
+    device.null_stream.fill(x, 2.0)
+    await device.wait()
+
+
+@right
 async def null_streams_of_two_devices(device: atops.Device) -> None:
     other = atops.Device(1, device.driver)
     x = other.empty(N)
