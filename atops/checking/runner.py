@@ -8,11 +8,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
 from atops.base.agenda import Agenda
-from atops.base.choice import Chooser, Name
+from atops.base.choice import Chooser, Name, Plain
 from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
@@ -25,7 +26,7 @@ from atops.runtime.driver import Driver, board_of
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
-from atops.runtime.schedules.choosing import ScheduledExecutor
+from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
 from atops.runtime.schedules.fingerprint import check_fingerprint
 from atops.runtime.schedules.host import Backend, inline_executor
 
@@ -47,7 +48,7 @@ class Runner:
         backend: Backend = "asyncio",
     ) -> None:  # fmt: skip
         self.program, self.arguments, self.backend = program, arguments, backend
-        self.options = replace(options, clock="virtual", steps=steps)
+        self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
         self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
@@ -76,8 +77,7 @@ class Runner:
 
     def _once(self, chooser: Chooser) -> Ended:
         self.chooser = chooser
-        options = replace(self.options, schedule=chooser)
-        executor = self._executor(options, self.program, self.backend)
+        options, executor = self.options, self._executor(self.options, self.program, self.backend)
         self.races = ()
         ended = Ended()
         self._quiet.more()
@@ -98,7 +98,7 @@ class Runner:
 
     def _executor(self, options: EmulatorOptions, main: Program, backend: Backend) -> ScheduledExecutor:
         """Return the host of one run, which ends where nothing can go on."""
-        executor = inline_executor(options, main, backend)
+        executor = inline_executor(options, main, backend, self.chooser)
         assert isinstance(executor, ScheduledExecutor)
         if isinstance(self.chooser, Watching):
             self.chooser.agenda = executor.agenda
@@ -108,7 +108,7 @@ class Runner:
     def recorded(self, schedule: str) -> Recorded:
         """Return a schedule string, read. Raises InvalidValue where it is not one of this program and these options."""
         recorded = read_schedule(schedule)
-        check_fingerprint(recorded, self.program, self.options, self.backend)
+        check_fingerprint(recorded, self.program, replace(self.options, schedule=None), self.backend)
         return recorded
 
     def _run(
@@ -124,16 +124,17 @@ class Runner:
             finally:
                 self._note_races(driver)
             return results.pop()
-        loop = asyncio.Runner(loop_factory=lambda: executor.loop)
-        with Interrupts() as interrupts, loop as runner:
+        loop, context = executor.loop, copy_context()
+        with Interrupts() as interrupts:
             driver = Driver(options, executor=executor)
             enter(driver, board_of(driver))
             program = drive(main, arguments, driver, results, interrupts)
             try:
-                runner.run(interrupts.watch(program, executor))
+                loop.run_until_complete(loop.create_task(interrupts.watch(program, executor), context=context))
             finally:
                 leave(driver)
                 self._note_races(driver)
+                _close(loop)
         return results.pop()
 
     def _plain(self, options: EmulatorOptions, executor: ScheduledExecutor) -> object:
@@ -174,7 +175,7 @@ class Runner:
         self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...], backend: Backend
     ) -> object:
         """Run what a plain program gives to `atops.run`, under this run's chooser."""
-        options = replace(options, clock="virtual", schedule=self.chooser, steps=self.options.steps)
+        options = replace(options, clock="virtual", schedule=self.options.schedule, steps=self.options.steps)
         executor = self._executor(options, main, backend)
         return self._run(main, arguments, options, executor, backend)
 
@@ -212,6 +213,15 @@ class Quiet:
             logger.removeFilter(self.elsewhere)
         self._loggers.clear()
         self._known = 0
+
+
+def _close(loop: ChosenLoop) -> None:
+    """Close a loop as `asyncio.Runner` does, which takes three more runs of it: where something is left."""
+    if loop.has_left():
+        with asyncio.Runner(loop_factory=lambda: loop) as rest:
+            rest.get_loop()
+    else:
+        loop.close()
 
 
 async def _awaited(value: Any) -> object:

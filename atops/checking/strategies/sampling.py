@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from atops.base.choice import NEXT, Name, Random
@@ -25,9 +25,10 @@ class RandomRuns:
     def __init__(self, seed: int = 0) -> None:
         self._run = Random(seed)
 
-    def choose(self, kind: str, names: Sequence[Name]) -> int:
-        """Return any position."""
-        return self._run.choose(kind, names)
+    @property
+    def choose(self) -> Callable[[str, Sequence[Name]], int]:
+        """What returns any position, in this run."""
+        return self._run.choose
 
     def note(self, accesses: StepAccesses | None) -> None:
         """Take no notice."""

@@ -302,6 +302,11 @@ class ChosenLoop(InlineLoop):
         """Have the loop look at its timers and files before anything else."""
         self._ready.look()
 
+    def has_left(self) -> bool:
+        """Say whether tasks are left, or asynchronous generators, that are to be ended."""
+        generators = self._asyncgens  # type: ignore[attr-defined]  # those of BaseEventLoop
+        return bool(len(generators) or asyncio.all_tasks(self))
+
     def only(self, call: Callable[[], object]) -> bool:
         """Say whether only kernels could come next."""
         return self._executor.held_up_for_ever

@@ -22,16 +22,20 @@ Backend: TypeAlias = Literal["asyncio", "trio"]
 
 
 def inline_executor(
-    options: EmulatorOptions, main: Callable[..., object] | None = None, backend: str = "asyncio"
-) -> InlineExecutor:
+    options: EmulatorOptions, main: Callable[..., object] | None = None, backend: str = "asyncio",
+    chooser: Chooser | None = None,
+) -> InlineExecutor:  # fmt: skip
     """Return the host of one inline run of `main`. A trio run has the plain schedule where the options have none.
+
+    `chooser` takes the place of the one that the options ask for, where they ask for one.
 
     Raises InvalidValue where its schedule's string does not fit, NotSupported where trio is missing.
     """
     clock = VirtualClock() if options.clock == "virtual" else None
     if options.schedule is None and backend == "asyncio":
         return InlineExecutor(options.seed, clock)
-    chooser, program = _chooser(options, main, backend), partial(fingerprint, main, options, backend)
+    chooser = chooser or _chooser(options, main, backend)
+    program = partial(fingerprint, main, options, backend)
     if backend == "trio":
         need_trio()
         trio_run: Any = import_module("atops.runtime.schedules.trio_run")  # a program without trio does not load it
