@@ -10,6 +10,7 @@ dims          three-dimensional extents
 dtypes        element types and their names
 clock         integer nanoseconds, from the wall or from a virtual clock
 agenda        everything that could come next, in one list
+footprint     what one step has touched, and which steps commute
 choice        what could come next, by name: choosers, what they chose, the same again
 neighbours    what other libraries call things, and what to write here
 log_fields    the fields of log records

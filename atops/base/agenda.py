@@ -11,6 +11,7 @@ from typing import Final
 
 from atops.base.choice import NEXT, THREAD, Choice, ChoiceLog, Chooser, Name, told
 from atops.base.errors import StepLimit
+from atops.base.footprint import Footprint
 
 __all__ = ("MOST_STEPS", "Agenda", "Step")
 
@@ -33,8 +34,8 @@ class Agenda:
     """
 
     __slots__ = (
-        "_look", "_oldest", "chooser", "current", "hand_back", "limit", "log", "made", "names", "other", "others",
-        "steps",
+        "_look", "_oldest", "chooser", "current", "footprint", "hand_back", "limit", "log", "made", "names", "other",
+        "others", "steps",
     )  # fmt: skip
 
     def __init__(self, chooser: Chooser, limit: int = MOST_STEPS) -> None:
@@ -50,6 +51,9 @@ class Agenda:
         self.limit = limit
         self._look = min(PATIENCE, limit)
         self._oldest: Name = ()
+        self.footprint: Footprint | None = getattr(chooser, "footprint", None)  # told what each step touches
+        if self.footprint is not None:
+            self.footprint.in_use = True
 
     def add(self, name: Name, step: Step) -> None:
         """Have a step ready. One that is ready under the same name gets another: names of a choice are different."""

@@ -5,15 +5,16 @@ It knows a program as a function of a chooser; what stands behind that is for `c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from atops.base.choice import Chooser, Name, Plain
+from atops.base.footprint import StepAccesses
 from atops.checking.shrink import Shrunk, Switches, shrink
-from atops.checking.strategies.strategy import Differs, Recorder, StepAccesses, Strategy
+from atops.checking.strategies.strategy import Differs, Recorder, Strategy
 
 __all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Run", "Verdict", "alike", "search")
 
@@ -72,11 +73,18 @@ class _Always:
     """The strategy of one run: first come, first served."""
 
     name = "plain"
-    exhausted = False
+    exhausted = prunes = False
 
     def __init__(self) -> None:
         self.choose = Plain().choose
         self.options = 1  # the most names that a choice had
+
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Go on."""
+        return 0
+
+    def ended(self) -> None:
+        """Take no notice."""
 
     def note(self, accesses: StepAccesses | None) -> None:
         """Take no notice."""
@@ -154,6 +162,7 @@ class _Search:
         self.runs += 1
         try:
             ended = self.run(chooser)
+            chooser.over()
         finally:
             self.choices = max(self.choices, len(chooser.names))
             self.most_options = max(self.most_options, chooser.most)

@@ -219,6 +219,11 @@ class KernelSignals:
             lot.park(waiter)
             return False
 
+    def host_waits(self, index: int) -> bool:
+        """Return whether something else than kernel threads waits for the signal."""
+        lot = self._lots.get(self.check(index))
+        return lot is not None and any(getattr(waiter, "thread", None) is None for waiter in lot)
+
     def discard(self, index: int, waiter: SignalWaiter) -> None:
         """Forget a waiter that gave up."""
         with self._lock:

@@ -37,6 +37,8 @@ def printf(format: str, /, *arguments: object) -> int:
     if thread is None:
         print(text, end="")
     else:
+        if (agenda := thread.grid.agenda) is not None and agenda.footprint is not None:
+            agenda.footprint.write(("printed", thread.grid.chip.ordinal))
         thread.grid.chip.print_fifo.put(text, thread.grid.entry)  # the entry has the context of the launching task
     return len(text)
 

@@ -17,6 +17,7 @@ from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, 
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, Request, current_thread, missing_await
 from atops.device.memory.value_wait import Condition
 from atops.device.races.thread_races import ThreadRaces
+from atops.device.races.touches import ThreadTouches
 from atops.kernels.memory.sharing import shared_object
 
 __all__ = (
@@ -192,7 +193,7 @@ class relaxed:
         if not isinstance(reason, str):
             raise InvalidType(f"relaxed expects a reason as text, got {reason!r}; write `with k.relaxed('why'):`")
         self.reason = reason
-        self._race: ThreadRaces | None = None
+        self._race: ThreadRaces | ThreadTouches | None = None
 
     def __enter__(self) -> None:
         self._race = race = current_thread().race

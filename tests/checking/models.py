@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Generator
 
 from atops.base.choice import Chooser, Name
-from atops.checking.strategies.strategy import StepAccesses
+from atops.base.footprint import StepAccesses
 
 Actor = Generator[None, None, None]
 

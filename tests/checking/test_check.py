@@ -96,7 +96,6 @@ def test_runs_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.name for record in caplog.records] == ["atops.races"]
 
 
-
 def test_a_failing_schedule_repeats_the_failure():
     """Its string fails in `atops.run`, each time, and so do those of every seeded bug."""
     report = atops.check(fails_on_one)

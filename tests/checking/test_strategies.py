@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from atops.base.footprint import NOTHING, StepAccesses, independent, together
 from atops.checking.strategies.dpor import Dpor
 from atops.checking.strategies.exhaustive import Exhaustive
 from atops.checking.strategies.sampling import Pct, RandomRuns
-from atops.checking.strategies.strategy import NOTHING, CutShort, Differs, Recorder, StepAccesses, independent, together
+from atops.checking.strategies.strategy import CutShort, Differs, Recorder
 from tests.checking.models import Model, counted, drawn
 from tests.every import every
 
@@ -129,6 +130,8 @@ def test_a_choice_within_a_step_belongs_to_the_step():
                         strategy.note(NOTHING)
                         if strategy.choose("next", (("thread", "t"), ("thread", "e"))):
                             word.append("e")
+                            strategy.note(StepAccesses(writes=(("word", 0, 4),)))
+                            strategy.go_on((("thread", "t"),))
                         else:
                             ready.append("e")
                     word.append(name)
@@ -173,7 +176,7 @@ def test_independent_steps_have_no_byte_in_common_that_one_writes(one, other, ap
 def test_parts_of_a_step_are_put_together():
     """Reads with reads, writes with writes; what is unknown stays so."""
     read, write = StepAccesses(reads=(("a", 0, 4),)), StepAccesses(writes=(("b", 0, 4),))
-    assert together(read, write) == (read.reads, write.writes)
+    assert together(read, write) == StepAccesses(read.reads, write.writes)
     assert together(read, None) is together(None, None) is None
 
 

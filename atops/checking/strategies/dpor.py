@@ -2,18 +2,20 @@
 
 After Abdulla, Aronis, Jonsson and Sagonas, Optimal Dynamic Partial Order Reduction (POPL 2014): source sets with sleep
 sets. A run is a sequence of events; each has a vector clock of what happened before it: the earlier events of its
-actor, those it depends on, and the event that made its actor ready. Two dependent events that nothing else orders are
-a race: they are also tried the other way round.
+actor, those it depends on, and those without which it could not have come. Two dependent events that nothing else
+orders are a race: they are also tried the other way round.
+
+A step with choices in its middle is several events that nothing of another actor comes between, a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import ClassVar
 
 from atops.base.choice import Name
+from atops.base.footprint import UNKNOWN, independent
 from atops.checking.strategies.exhaustive import Exhaustive, Node
-from atops.checking.strategies.strategy import independent
 
 __all__ = ("Dpor",)
 
@@ -27,16 +29,24 @@ class Dpor(Exhaustive):
 
     def __init__(self) -> None:
         super().__init__()
-        self._clocks: list[Clock] = []  # one for each event of the path
-        self._latest: list[Clock] = []  # beside it, the clock of its actor before it: program order and wake-up
-        self._woken: list[bool] = []  # whether it was another's step that made the event's actor ready
+        # One for each event of the path:
+        self._clocks: list[Clock] = []
+        self._outers: list[int] = []  # the event that its group begins with
+        self._woken: list[bool] = []  # whether it is not all known what made its actor ready
+        self._turns: dict[Name, list[int]] = {}  # of each actor, its events
+        self._given: dict[Hashable, list[int]] = {}  # the events that gave something
 
     def opened(self, node: Node) -> None:
-        """Try what the run has chosen; what else, later events say."""
-        if node.inner:
+        """Try what the run has chosen; what else, later events say. What was half asleep may see none of them."""
+        if node.inner and self._half(next(each for each in reversed(self.path) if not each.inner)):
             node.todo.update(node.names)
         else:
             node.todo.add(node.names[node.index])
+
+    def gone(self, outer: Node, names: Collection[Name]) -> None:
+        """Try what is gone, too: it has no later step that would say that it matters."""
+        for each in (outer, *self._middle()):
+            each.todo.update(name for name in each.names if name not in names)
 
     def others(self, node: Node) -> Sequence[int]:
         """Return what has to be tried, in the order of the names."""
@@ -44,58 +54,84 @@ class Dpor(Exhaustive):
 
     def learn(self) -> None:
         """Find the races of the run in which one event at least is new, and note where to go the other way."""
-        path, clocks = self.path, self._clocks
-        start = min(self.changed, len(path))
-        del clocks[start:], self._woken[start:]
-        for at in range(start, len(path)):
+        start = min(self.changed, len(self.path))
+        del self._clocks[start:], self._woken[start:], self._outers[start:]
+        for events in (*self._turns.values(), *self._given.values()):
+            while events and events[-1] >= start:
+                events.pop()
+        for at in range(start, len(self.path)):
             self._add(at)
 
     def _add(self, at: int) -> None:
         """Give the event its clock, and try races with it the other way round."""
-        path, clocks = self.path, self._clocks
-        event = path[at]
-        if event.inner:  # it belongs to the event before
-            clocks.append(clocks[-1])
-            self._woken.append(False)
-            return
-        name, touched = event.name, event.accesses
-        clock, woken = self._ready_at(at)
-        races = []
-        for earlier in range(at - 1, -1, -1):
-            other = path[earlier]
-            actor = other.name
-            if actor == name or other.inner or independent(other.accesses, touched):
-                continue
-            if clock.get(actor, 0) <= earlier:
-                races.append(earlier)
-                _join(clock, clocks[earlier])
+        event, clocks = self.path[at], self._clocks
+        name, touched = event.name, event.own or UNKNOWN
+        mine = self._turns.setdefault(name, [])
+        clock = dict(clocks[mine[-1]]) if mine else {}
+        woken = False
+        if touched.needs:
+            for what in touched.needs:
+                for giver in self._given.get(what, ()):
+                    _join(clock, clocks[giver])
+        elif not event.inner:
+            woken = self._wake(at, clock)
+        self._outers.append(self._outers[-1] if event.inner else at)
+        races = self._races(at, clock)
         clock[name] = at + 1
         clocks.append(clock)
         self._woken.append(woken)
+        mine.append(at)
+        for what in touched.gives:
+            self._given.setdefault(what, []).append(at)
         for earlier in races:
             self._reverse(earlier, at)
 
-    def _ready_at(self, at: int) -> tuple[Clock, bool]:
-        """Return what happened before the event by its actor's own steps, and by what made it ready."""
+    def _races(self, at: int, clock: Clock) -> list[int]:
+        """Complete the clock of an event. Returns what begins the groups that it races with, the latest first."""
+        path, clocks = self.path, self._clocks
+        name, touched = path[at].name, path[at].own or UNKNOWN
+        races = []
+        last = at - 1
+        while last >= 0:
+            begin = self._outers[last]
+            after = clock.get(path[begin].name, 0) > begin  # it can come before no part of the group
+            race = False
+            for each in range(last, begin - 1, -1):
+                other = path[each]
+                if other.name == name or clock.get(other.name, 0) > each or independent(other.own, touched):
+                    continue
+                _join(clock, clocks[each])
+                place = self._within(begin, each, name)
+                if place >= 0:
+                    path[place].todo.add(name)
+                elif not after and begin != self._outers[at]:
+                    race = True
+            if race:
+                races.append(begin)
+            last = begin - 1
+        return races
+
+    def _within(self, begin: int, last: int, name: Name) -> int:
+        """Return which choice in the middle of a group the actor could have come at, before an event of it; or -1."""
+        path = self.path
+        return next((each for each in range(last, begin, -1) if name in path[each].names), -1)
+
+    def _wake(self, at: int, clock: Clock) -> bool:
+        """Put what made the actor of an event ready into its clock; tell whether anything did since its last event."""
         path, clocks = self.path, self._clocks
         name = path[at].name
-        clock: Clock = {}
-        woken, ready = False, at  # ready: the first choice known to have had the actor
+        ready = at  # the first choice known to have had the actor
         for before in range(at - 1, -1, -1):
             node = path[before]
-            if node.inner or not node.known:
-                continue
             if node.name == name:
-                _join(clock, clocks[before])
-                break
-            if not woken:
-                if name in node.names:
-                    ready = before
-                else:
-                    woken = True
-                    for each in range(before, ready):
-                        _join(clock, clocks[each])
-        return clock, woken
+                return False
+            if name in node.names:
+                ready = before
+            elif not node.inner and node.known:
+                for each in range(before, ready):
+                    _join(clock, clocks[each])
+                return True
+        return False
 
     def _reverse(self, earlier: int, later: int) -> None:
         """See that a run without the earlier event, but with all that does not come after it, is tried from there."""
@@ -110,9 +146,8 @@ class Dpor(Exhaustive):
             if at != later and clock.get(actor, 0) > earlier:
                 continue
             name = path[at].name
-            if path[at].inner:
-                continue
-            if name not in seen and not any(clock.get(path[each].name, 0) > each for each in kept):
+            initial = name not in seen and not any(clock.get(path[each].name, 0) > each for each in kept)
+            if initial and not path[at].inner:
                 first.append(name)
             seen.add(name)
             kept.append(at)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from itertools import takewhile
+from typing import ClassVar, NamedTuple
 
 from atops.base.choice import Name, told
-from atops.checking.strategies.strategy import CutShort, Differs, StepAccesses, independent, together, usual
+from atops.base.footprint import UNKNOWN, StepAccesses, commute_now, together
+from atops.checking.strategies.strategy import CutShort, Differs, usual
 
-__all__ = ("Exhaustive", "Node")
+__all__ = ("Exhaustive", "Node", "Sleeper")
 
-Sleep = dict[Name, StepAccesses | None]
+
+class Sleeper(NamedTuple):
+    """What need not come: what its step touches if it goes on at each choice in its middle, and all that it may touch.
+
+    If it is `half` asleep, something that can come in the middle of its step matters: only then the step leads to
+    something new.
+    """
+
+    main: StepAccesses | None
+    whole: StepAccesses | None
+    half: bool = False
+
+
+Sleep = dict[Name, Sleeper]
 
 
 class Node:
@@ -18,15 +33,19 @@ class Node:
 
     `sleep` has the names whose next step leads nowhere new from here, each with what that step touches; among them
     those that have been tried here. A choice is `inner` that comes up in the middle of a step: the actor goes on, or
-    something of its own comes first. `known` is False where what else could come is not all there.
+    something of its own comes first. `accesses` are those of the whole step, whichever way its inner choices went until
+    now, `main` those if it goes on at each, and `own` those from this choice to the next. `known` is False where what
+    else could come is not all there.
     """
 
-    __slots__ = ("accesses", "index", "inner", "known", "names", "noted", "sleep", "todo")
+    __slots__ = ("accesses", "index", "inner", "known", "main", "names", "own", "sleep", "todo")
 
     def __init__(self, names: tuple[Name, ...], index: int, sleep: Sleep) -> None:
         self.names, self.index, self.sleep = names, index, sleep
         self.accesses: StepAccesses | None = None
-        self.noted = self.inner = False
+        self.main: StepAccesses | None = None
+        self.own: StepAccesses | None = None
+        self.inner = False
         self.known = True
         self.todo: set[Name] = set()  # of dpor: what must be tried here
 
@@ -36,9 +55,13 @@ class Node:
         return self.names[self.index]
 
     def turn_to(self, index: int) -> None:
-        """Let something else come: what has come is asleep from now on."""
-        self.sleep[self.names[self.index]] = self.accesses
-        self.index, self.accesses, self.noted = index, None, False
+        """Let something else come."""
+        self.index, self.accesses, self.main, self.own = index, None, None, None
+
+    def asleep(self, name: Name) -> bool:
+        """Return whether a step that could come is known to lead nowhere new, whatever comes in its middle."""
+        sleeper = self.sleep.get(name)
+        return sleeper is not None and not sleeper.half
 
 
 class Exhaustive:
@@ -51,7 +74,7 @@ class Exhaustive:
     name: ClassVar[str] = "exhaustive"
 
     def __init__(self, prune: bool = True) -> None:
-        self.prune = prune
+        self.prunes = prune
         self.exhausted = False
         self.path: list[Node] = []
         self._at = 0
@@ -59,6 +82,13 @@ class Exhaustive:
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return what this run has here: on the path, what it says; behind it, the first that does not sleep."""
+        return self._next(names, False)
+
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Return whether the first goes on, within the step that came last, or something of its own comes before."""
+        return self._next(names, True)
+
+    def _next(self, names: Sequence[Name], inner: bool) -> int:
         at = self._at
         path = self.path
         if at < len(path):
@@ -73,38 +103,77 @@ class Exhaustive:
             return node.index
         sleep: Sleep = {}
         node = Node(tuple(names), 0, sleep)
-        if path and self.prune:
+        node.inner = inner
+        if path and self.prunes:
             last = path[-1]
-            self._compare(last, node)
-            done, chosen = last.accesses, last.names[last.index]
-            if done is not None and last.sleep:
-                sleep = {name: each for name, each in last.sleep.items() if name != chosen and independent(each, done)}
-                node.sleep = sleep
+            if not inner:
+                self._compare(node)
+            if not node.inner:
+                self._end_step()
+            done, chosen = last.own, last.names[last.index]
+            for name, sleeper in last.sleep.items() if done is not None else ():
+                if name != chosen and commute_now(sleeper.main, done):
+                    awake = sleeper.half or not commute_now(sleeper.whole, done)
+                    sleep[name] = sleeper._replace(half=awake)
         index = usual(names)
-        if sleep and names[index] in sleep:
-            index = next((each for each, name in enumerate(names) if name not in sleep), -1)
+        if sleep and node.asleep(names[index]):
+            index = next((each for each, name in enumerate(names) if not node.asleep(name)), -1)
             if index < 0:
                 raise CutShort("every step that could come leads where another run has been")
         node.index = index
+        if node.inner and path[-1].inner and path[-1].index and (own := path[-1].own) is not None:
+            self._hand_out(own, main=False)  # it matters that it came there: else this run would have been cut short
         path.append(node)
         self._at = at + 1
         self.opened(node)
         return index
 
+    def ended(self) -> None:
+        """Look at what the run has left undone. Raises CutShort where the last step should not have come."""
+        if self.path and self.prunes:
+            self._end_step()
+            self.gone(self._outer(), ())
+
+    def gone(self, outer: Node, names: Collection[Name]) -> None:
+        """Look at a step after which some of what could have come instead cannot come any more; `names` can."""
+
+    def _end_step(self) -> None:
+        """Look at the step that came last. Raises CutShort where nothing came in its middle, and that had to."""
+        if self._half(self._outer()) and not any(each.index for each in self._middle()):
+            raise CutShort("this step leads where another run has been")
+
     @staticmethod
-    def _compare(last: Node, node: Node) -> None:
+    def _half(outer: Node) -> bool:
+        """Return whether what began the step was half asleep."""
+        sleeper = outer.sleep.get(outer.name)
+        return sleeper is not None and sleeper.half
+
+    def _middle(self) -> list[Node]:
+        """Return the choices in the middle of the step that came last."""
+        return list(takewhile(lambda each: each.inner, reversed(self.path)))
+
+    def _compare(self, node: Node) -> None:
         """See whether all that could come before can come now, but for what has come.
 
-        Where it cannot, `node` is a choice within a step, or nothing is known about what depends on what.
+        Where it cannot, `node` is a choice within a step, or what was done last has taken something away: then nothing
+        is known about what depends on it.
         """
-        names, chosen = node.names, last.names[last.index]
-        if all(name in names for name in last.names if name != chosen):
+        outer = self._outer()
+        names, chosen = node.names, outer.names[outer.index]
+        now = set(names)
+        if all(name in now for name in outer.names if name != chosen):
             return
         if len(names) == 2 and names[0] == chosen:
             node.inner = True
-        else:
-            node.known = False
-            last.accesses, last.noted = None, True
+            return
+        node.known = False
+        self.gone(outer, now)
+        for each in (*self._middle(), outer):
+            each.accesses = each.main = each.own = together(each.own or UNKNOWN, UNKNOWN)
+
+    def _outer(self) -> Node:
+        """Return the choice with which the step began that came last."""
+        return next(each for each in reversed(self.path) if not each.inner)
 
     def opened(self, node: Node) -> None:
         """Look at a choice that has come up for the first time."""
@@ -115,14 +184,21 @@ class Exhaustive:
         if at < 0 or at + 1 != len(self.path):  # it is known from the run before
             return
         node = self.path[at]
+        if accesses is None:
+            accesses = UNKNOWN
         if not node.known:
-            accesses = None
-        node.accesses = together(node.accesses, accesses) if node.noted else accesses
-        node.noted = True
-        while node.inner:  # for the others this is one step with what came before
-            at -= 1
-            node = self.path[at]
-            node.accesses = together(node.accesses, accesses)
+            accesses = together(accesses, UNKNOWN)
+        node.own = accesses if node.own is None else together(node.own, accesses)
+        if not (node.inner and node.index):
+            # For the others this is one step with what came before.
+            self._hand_out(accesses, main=not any(each.index for each in self._middle()))
+
+    def _hand_out(self, accesses: StepAccesses | None, main: bool) -> None:
+        """Add accesses of a part of the step that came last to those of the whole."""
+        for each in {self.path[-1], self._outer()}:
+            each.accesses = accesses if each.accesses is None else together(each.accesses, accesses)
+            if main:
+                each.main = accesses if each.main is None else together(each.main, accesses)
 
     def over(self) -> bool:
         """Turn the last choice that has another way to something else. Returns False when there is none left.
@@ -140,9 +216,9 @@ class Exhaustive:
         self._at = 0
         while path:
             node = path[-1]
-            node.sleep[node.names[node.index]] = node.accesses
+            node.sleep[node.name] = Sleeper(node.main, node.accesses)
             for index in self.others(node):
-                if node.names[index] not in node.sleep:
+                if not node.asleep(node.names[index]):
                     node.turn_to(index)
                     self.changed = len(path) - 1
                     return True

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from atops.base.choice import NEXT, Name, Random
+from atops.base.footprint import StepAccesses
 from atops.base.schedule_string import Recorded, RecordedReplay
-from atops.checking.strategies.strategy import Differs, StepAccesses
+from atops.checking.strategies.strategy import Differs
 
 __all__ = ("Pct", "RandomRuns", "Repeated")
 
@@ -21,6 +22,7 @@ class RandomRuns:
 
     name: ClassVar[str] = "random"
     exhausted: ClassVar[bool] = False
+    prunes: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0) -> None:
         self._run = Random(seed)
@@ -29,6 +31,13 @@ class RandomRuns:
     def choose(self) -> Callable[[str, Sequence[Name]], int]:
         """What returns any position, in this run."""
         return self._run.choose
+
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Go on."""
+        return 0
+
+    def ended(self) -> None:
+        """Take no notice."""
 
     def note(self, accesses: StepAccesses | None) -> None:
         """Take no notice."""
@@ -50,6 +59,7 @@ class Pct:
 
     name: ClassVar[str] = "pct"
     exhausted: ClassVar[bool] = False
+    prunes: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0, switches: int = 2) -> None:
         self.switches = switches
@@ -87,6 +97,13 @@ class Pct:
         self._last = names[index]
         return index
 
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Go on."""
+        return 0
+
+    def ended(self) -> None:
+        """Take no notice."""
+
     def note(self, accesses: StepAccesses | None) -> None:
         """Take no notice."""
 
@@ -114,6 +131,7 @@ class Repeated:
 
     name: ClassVar[str] = "schedule"
     exhausted: ClassVar[bool] = False
+    prunes: ClassVar[bool] = False
 
     def __init__(self, recorded: Recorded) -> None:
         self._replay = RecordedReplay(recorded)
@@ -124,6 +142,13 @@ class Repeated:
         if self._replay.departure is not None:
             raise Differs(f"the run departs from its schedule at {self._replay.departure}")
         return index
+
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Go on."""
+        return 0
+
+    def ended(self) -> None:
+        """Take no notice."""
 
     def note(self, accesses: StepAccesses | None) -> None:
         """Take no notice."""

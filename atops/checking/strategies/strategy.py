@@ -1,57 +1,15 @@
-"""What every way of going through schedules has in common; what a step touches, and what one run keeps."""
+"""What every way of going through schedules has in common, and what one run keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
 from atops.base.choice import TIME, Name
 from atops.base.errors import StepLimit
+from atops.base.footprint import Footprint, StepAccesses
 
-__all__ = (
-    "NOTHING", "CutShort", "Differs", "Range", "Recorder", "StepAccesses", "Strategy", "independent", "together",
-    "usual",
-)  # fmt: skip
-
-Range: TypeAlias = tuple[Hashable, int, int]  # an object, and the bytes of it from a start to a stop
-
-
-class StepAccesses(NamedTuple):
-    """The ranges that a step has read and those that it has written. A step without any is one that touched nothing.
-
-    A step of which this is not known has None in its place: it counts as dependent on every other.
-    """
-
-    reads: tuple[Range, ...] = ()
-    writes: tuple[Range, ...] = ()
-
-
-NOTHING = StepAccesses()
-
-
-def independent(one: StepAccesses | None, other: StepAccesses | None) -> bool:
-    """Return whether two steps of different actors lead to the same state in either order."""
-    if one is None or other is None:
-        return False
-    if one.writes and (_meet(one.writes, other.writes) or _meet(one.writes, other.reads)):
-        return False
-    return not (other.writes and one.reads and _meet(other.writes, one.reads))
-
-
-def together(one: StepAccesses | None, other: StepAccesses | None) -> StepAccesses | None:
-    """Return what two parts of one step have touched."""
-    if one is None or other is None:
-        return None
-    return StepAccesses(one.reads + other.reads, one.writes + other.writes)
-
-
-def _meet(ranges: Iterable[Range], others: Iterable[Range]) -> bool:
-    """Return whether any of `ranges` has a byte in common with any of `others`."""
-    for thing, start, stop in ranges:
-        for other, first, last in others:
-            if start < last and first < stop and thing == other:
-                return True
-    return False
+__all__ = ("CutShort", "Differs", "Recorder", "Strategy", "usual")
 
 
 def usual(names: Sequence[Name]) -> int:
@@ -85,6 +43,19 @@ class Strategy(Protocol):
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return the index of what comes next. Raises CutShort where the run need not go on."""
 
+    @property
+    def prunes(self) -> bool:
+        """Whether it has a use for what steps touch."""
+
+    def go_on(self, names: Sequence[Name]) -> int:
+        """Return, within the step that came last, whether the first of these, who takes it, goes on, or another comes.
+
+        Nothing else could come there, and nothing at all may: then it is no choice. Raises as `choose`.
+        """
+
+    def ended(self) -> None:
+        """Note that the run is over. Raises CutShort where it need not have gone on to its end."""
+
     def note(self, accesses: StepAccesses | None) -> None:
         """Take what the step chosen last has touched, or a further part of it."""
 
@@ -93,7 +64,10 @@ class Strategy(Protocol):
 
 
 class Recorder:
-    """A chooser for one run: it asks a strategy, and keeps what came. `limit` is how many choices a run may have."""
+    """A chooser for one run: it asks a strategy, and keeps what came. `limit` is how many choices a run may have.
+
+    Where the strategy `prunes`, the run tells the `footprint` what each step touches.
+    """
 
     def __init__(self, strategy: Strategy, limit: int = 100_000) -> None:
         self.limit = limit
@@ -102,6 +76,12 @@ class Recorder:
         self.cut: CutShort | None = None  # why the run did not go on; from then on the first of everything comes
         self.note = strategy.note
         self._choose = strategy.choose
+        self._last: Name | None = None  # whose step runs, where the footprint is told of it
+        self.footprint: Footprint | None = None
+        self._go_on, self._ended = strategy.go_on, strategy.ended
+        if strategy.prunes:
+            self.footprint = Footprint()
+            self.footprint.resumed = self._resumed
 
     @property
     def endless(self) -> bool:
@@ -115,15 +95,54 @@ class Recorder:
         try:
             if len(self.names) >= self.limit:
                 raise CutShort(f"the run has had {self.limit:,} choices")
-            index = self._choose(kind, names)
+            if self._last is not None:
+                self._look()
+            elif self.footprint is not None:
+                self.footprint.clear()  # of what came before the first choice
+            if self.footprint is not None and self.footprint.within:
+                self.footprint.within = False
+                index = self._go_on(names)
+            else:
+                index = self._choose(kind, names)
         except CutShort as error:
-            self.cut = error
-            self.note = _unnoted
+            self._end(error)
             raise
         self.names.append(names[index])
+        if self.footprint is not None and self.footprint.in_use:
+            self._last = names[index]
         if len(names) > self.most:
             self.most = len(names)
         return index
+
+    def over(self) -> None:
+        """Note what the last step has touched: the run is over."""
+        if self._last is not None and self.cut is None:
+            self._look()
+            self._last = None
+            try:
+                self._ended()
+            except CutShort as error:
+                self._end(error)
+
+    def _look(self) -> None:
+        """Tell the strategy what the step has touched that was chosen last."""
+        assert self.footprint is not None and self._last is not None, "asked"
+        self.note(self.footprint.take(self._last))
+
+    def _resumed(self, name: Name) -> None:
+        """Note that an actor goes on in the middle of its step, after something else that came there."""
+        if self.cut is None:
+            self._look()
+            self._last = name
+            try:
+                self._go_on((name,))
+            except CutShort as error:
+                self._end(error)
+                raise
+
+    def _end(self, error: CutShort) -> None:
+        self.cut = error
+        self.note = _unnoted
 
 
 def _unnoted(accesses: StepAccesses | None) -> None:

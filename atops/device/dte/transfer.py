@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from atops.base.choice import Name
 from atops.base.errors import DteError, IllegalAddress
+from atops.base.footprint import Footprint
 from atops.base.locks import fork_safe
 from atops.base.waiting.parking_lot import ThreadWaiter, Waiter, wake
 from atops.device.call_site import Site, caller
@@ -24,6 +26,7 @@ from atops.device.exec.thread import KernelThread, Reach, Request, current_threa
 from atops.device.geometry import Array, root_of
 from atops.device.races.access_log import Flight
 from atops.device.races.thread_races import Accessed
+from atops.device.races.touches import Moved
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
@@ -56,8 +59,8 @@ class DteEvent(Request):
     event of no transfer, which may be awaited and need not be.
     """
 
-    __slots__ = ("after", "before", "code", "context", "destination", "error", "flight", "into", "issued", "operation",
-                 "out", "over_at", "parameters", "source", "state", "thread", "waiters")  # fmt: skip
+    __slots__ = ("after", "before", "choice", "code", "context", "destination", "error", "flight", "into", "issued",
+                 "operation", "out", "over_at", "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
     # Set at the issue, once the transfer has been checked.
     thread: KernelThread
@@ -70,12 +73,14 @@ class DteEvent(Request):
     parameters: Parameters
     code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
     issued: int
+    choice: Name  # by which a schedule chooses when it takes effect; set only under one
     over_at: int  # under a virtual clock, in picoseconds; 0 while something that comes first was not started
     before: int | None  # in strict mode, what the source held
-    flight: Flight | None  # where races are looked for
+    flight: Flight | Moved | None  # where races are looked for
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
     reach: ClassVar[Reach] = Reach.OUTSIDE  # a thread parked here waits for a copy thread
+    asks_again: ClassVar[bool] = True
 
     def __init__(self) -> None:
         """Make an event of no transfer."""
@@ -152,8 +157,10 @@ class DteEvent(Request):
         if self.state is MOVING and (agenda := self.thread.grid.agenda) is not None:
             for step in self.after:
                 step.complete()
-            if agenda.drop(self._move):
-                self._move()
+            if agenda.footprint is not None:
+                agenda.footprint.opaque()  # what could come is gone
+            if agenda.drop(self.move):
+                self.move()
         gate = ThreadWaiter()
         if self.state is MOVING and self._park(gate):
             gate.wait()
@@ -189,15 +196,21 @@ class DteEvent(Request):
         grid = self.thread.grid
         offload = grid.offload
         if grid.agenda is not None:
-            self.thread.block.in_flight(self.thread, self._move)
+            self.thread.block.in_flight(self)
         elif offload is None:
-            self._move()
+            self.move()
         else:
-            offload(self._move)
+            offload(self.move)
 
     def describe(self) -> str:
         """Say what a thread that waits here waits for."""
         return "an event of no transfer" if self.state is IDLE else f"{self.operation.name} of {self.site}"
+
+    @property
+    def awaits(self) -> object:
+        """What the step gives that moves the bytes; None where there is none."""
+        choice = getattr(self, "choice", None)
+        return None if choice is None else ("moved", choice)
 
     @property
     def site(self) -> Site:
@@ -264,8 +277,10 @@ class DteEvent(Request):
                                f"{step!r}; trigger that one first, or it never begins")  # fmt: skip
             yield step
 
-    def _move(self) -> None:
+    def move(self) -> None:
         """Move the bytes, perhaps on a copy thread, keep the error and wake the waiters."""
+        if (agenda := self.thread.grid.agenda) is not None and agenda.footprint is not None:
+            self._tell(agenda.footprint)
         try:
             for step in self.after:
                 if (error := getattr(step, "error", None)) is not None:
@@ -279,6 +294,16 @@ class DteEvent(Request):
             self.state = MOVED
             waiters, self.waiters = self.waiters, []
         wake(waiters)
+
+    def _tell(self, footprint: Footprint) -> None:
+        """Tell what the step touches that moves the bytes."""
+        moved = getattr(self, "flight", None)
+        if not isinstance(moved, Moved) or not moved.plain:
+            return
+        footprint.begin(self.choice)
+        footprint.need(self.choice)
+        footprint.give(self.awaits)
+        moved.take_effect(footprint)
 
     def _park(self, waiter: Waiter) -> bool:
         """Note whom to wake. Returns False when the bytes are moved already."""

@@ -121,7 +121,7 @@ class Barrier:
     Raises what `barrier_form` raises, and InvalidValue for a count below 1 or above the scope's threads.
     """
 
-    __slots__ = ("_last", "_lot", "_times", "_waits", "count", "missing", "owner", "phase", "scope")
+    __slots__ = ("_last", "_lot", "_times", "_waits", "count", "missing", "name", "owner", "phase", "scope")
 
     def __init__(self, scope: Scope | int, count: int, maker: KernelThread) -> None:
         self.scope, count = barrier_form(scope, count)
@@ -138,6 +138,7 @@ class Barrier:
             raise InvalidValue(f"{self.scope.name} barrier count is {count!r}; expected 1 to {threads} threads {which}")
         self.count = self.missing = count
         self.phase = 0
+        self.name = ("counted barrier", *_place_of(self.owner, maker))  # the same in each run of one schedule
         self._times = [0]  # under a virtual clock, when the last thread arrived in each phase, up to now in this one
         self._waits = GridPhaseWait if self.owner is grid else PhaseWait
         self._lot: ParkingLot[KernelThread] = ParkingLot(f"{self.scope.name} barrier")
@@ -178,10 +179,13 @@ class Barrier:
         phase that has not begun, and InvalidType for what is no token.
         """
         self._check(thread)
+        last = self._last.get(thread)
         try:
-            phase = self._last.get(thread, self.phase) if token is None else operator.index(token)
+            phase = (self.phase if last is None else last) if token is None else operator.index(token)
         except TypeError:
             raise InvalidType(f"token is {token!r}; expected what arrive() returned") from None
+        if phase != last and (agenda := thread.grid.agenda) is not None and agenda.footprint is not None:
+            agenda.footprint.group(self.name, "is looked at")  # which phase that is, arrivals decide
         if not 0 <= phase <= self.phase:
             raise InvalidValue(f"token is {phase!r}; expected what arrive() returned, at most {self.phase} now")
         return self._waits(self, phase)
@@ -220,6 +224,16 @@ class Barrier:
         return f"<Barrier: {self.describe()}, {len(self._lot)} waiting>"
 
 
+def _place_of(owner: object, maker: KernelThread) -> tuple[str | int, str | int, int]:
+    """Return which counted barrier this is: of which launch, block or -1, and the nth there."""
+    block, grid = maker.block, maker.grid
+    if owner is grid:
+        grid.barrier.made = nth = grid.barrier.made + 1
+        return grid.label, -1, nth
+    nth = block.shared["counted barriers"] = block.shared.get("counted barriers", 0) + 1
+    return grid.label, block.linear, nth
+
+
 class PhaseWait(Request):
     """Wait for the end of one phase of a counted barrier."""
 
@@ -228,6 +242,11 @@ class PhaseWait(Request):
     def __init__(self, barrier: Barrier, phase: int) -> None:
         self.barrier = barrier
         self.phase = phase
+
+    @property
+    def awaits(self) -> object:
+        """What the arrivals of the phase give."""
+        return self.barrier.name, self.phase
 
     def serve(self, thread: KernelThread) -> bool:
         """Go on if the phase is over, else park."""
@@ -265,6 +284,8 @@ class SignalWait(Request):
         if self.thread not in (None, thread):
             raise IllegalState(f"{thread} awaits a signal request that {self.thread} made; each thread makes its own")
         self.thread = thread
+        if (agenda := thread.grid.agenda) is not None and agenda.footprint is not None:
+            agenda.footprint.read(("signal", thread.grid.chip.ordinal, self.index))
         met = self.signals.park(self.index, self)
         if met:
             self._join(thread)

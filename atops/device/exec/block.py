@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Protocol
 
+from atops.base.choice import Name
 from atops.base.errors import LaunchFailure
 from atops.device.chip import Cluster, Sip
 from atops.device.cost import Cancellable
@@ -21,7 +22,7 @@ from atops.device.exec.thread import KernelThread, Reach, Request, ThreadSlot, m
 from atops.device.memory.pieces import Pieces
 from atops.device.races.detector import BlockRaces
 
-__all__ = ("Block", "Progress", "Task", "serve")
+__all__ = ("Block", "Progress", "Task", "Transfer", "serve")
 
 
 class Progress(Enum):
@@ -30,6 +31,16 @@ class Progress(Enum):
     AGAIN = "again"  # there is more to run; step it again when others had their turn
     PARKED = "parked"  # nothing to run until `resume` is called, which may have happened already
     DONE = "done"  # it is over
+
+
+class Transfer(Protocol):
+    """A transfer of a thread, as a schedule sees it, which gives it the name by which it is chosen."""
+
+    thread: KernelThread
+    choice: Name
+
+    def move(self) -> None:
+        """Take effect."""
 
 
 class Task(Protocol):
@@ -122,8 +133,8 @@ class Block:
         """Return the threads that are being run at this moment."""
         raise NotImplementedError
 
-    def in_flight(self, thread: KernelThread, move: Callable[[], object]) -> None:
-        """Have a transfer of a thread take effect when it is chosen. Only where a schedule chooses."""
+    def in_flight(self, transfer: Transfer) -> None:
+        """Have a transfer take effect when it is chosen. Only where a schedule chooses."""
         raise NotImplementedError
 
     # ---- what they have in common

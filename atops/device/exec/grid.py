@@ -93,7 +93,7 @@ class GridBarrier:
     `lock` is a re-entrant leaf: blocks are rescheduled, and the ends of grids reported, after it was released.
     """
 
-    __slots__ = ("arrived", "detector", "expected", "grids", "joined", "lock", "quiet", "total")
+    __slots__ = ("arrived", "detector", "expected", "grids", "joined", "lock", "made", "phase", "quiet", "total")
 
     def __init__(self, grids: int = 1, only: Grid | None = None, blocks: int = 0) -> None:
         """Make a barrier of so many grids. A single one can be given here, with its number of blocks."""
@@ -104,6 +104,7 @@ class GridBarrier:
         self.total = blocks  # of all the grids
         self.quiet = 0  # of them idle or done
         self.arrived: list[Block] = []
+        self.phase = self.made = 0  # how often it has opened, and counted barriers of all its blocks
         self.detector: LaunchDetector | None = None  # of all the grids, where races are looked for
 
     def join(self, grid: Grid, blocks: int) -> None:
@@ -126,6 +127,7 @@ class GridBarrier:
                 others.append(block)
                 return False
             self.arrived = []
+            self.phase += 1
             if block.cost is not None:
                 meet(each.cost for each in (block, *others) if each.cost is not None)
             if self.detector is not None:

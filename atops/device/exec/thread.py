@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from atops.device.exec.os_threads import SipTask
     from atops.device.memory.pieces import Pieces
     from atops.device.races.thread_races import ThreadRaces
+    from atops.device.races.touches import ThreadTouches
 
 __all__ = (
     "THREAD_SLOT",
@@ -72,6 +73,7 @@ class Request:
 
     reach: ClassVar[Reach] = Reach.BLOCK
     alone: ClassVar[bool] = True
+    asks_again: ClassVar[bool] = False  # whether a thread parked here makes the same request once more when it goes on
 
     frame: FrameType | None  # where it was made; unset until it is noted
     lasti: int
@@ -83,6 +85,11 @@ class Request:
     def serve(self, thread: KernelThread) -> bool:
         """Serve this request of `thread`. Returns whether the thread may go on at once."""
         raise NotImplementedError
+
+    @property
+    def awaits(self) -> object:
+        """What others give that is to be there before the thread goes on, as a footprint has it; None if not known."""
+        return None
 
     def cancel(self, thread: KernelThread) -> None:
         """Forget `thread`, which was parked here and is being closed. Only what outlives the grid needs to."""
@@ -161,7 +168,7 @@ class KernelThread:
     transfers: list[Any] | None
     ended: bool
     pieces: Pieces | None  # of the SIP's L1, once something was taken
-    race: ThreadRaces | None  # what it accesses, where races are looked for
+    race: ThreadRaces | ThreadTouches | None  # what it accesses, where races are looked for
     turns: int  # how many more transfers it may do at their await before a wait suspends it
     name: Name  # by which a schedule chooses it; set only under one,
     turn: Callable[[], None]  # as the step that it is then

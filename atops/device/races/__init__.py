@@ -9,5 +9,6 @@ bulk          which of very many accesses need a closer look, and what they all 
 unwritten     what of a scratchpad nothing has stored to
 detector      the accesses of a launch and of its blocks
 thread_races  what one thread and its transfers access
+touches       the same for the footprint of a step, by which strategies know what commutes
 wording       two accesses that race, in words
 """

@@ -238,10 +238,9 @@ def _check_space(memory: object, space: AnySpace | None) -> None:
 
 def _observed(thread: KernelThread, array: Array, start: int, space: Space) -> Array | Span:
     """Return memory of a scratchpad: as a span where accesses are looked at, in strict mode without what was there."""
-    options = thread.grid.options
-    if options.strict:
+    if thread.grid.options.strict:
         array.reshape(-1).view(np.uint8).fill(POISON)
-    return Span(None, array, start, space) if options.strict or options.detect else array
+    return Span(None, array, start, space) if thread.race is not None else array
 
 
 @overload

@@ -58,6 +58,9 @@ def shared_object(
         turn = sites.get(site, 0)
         sites[site] = turn + 1
     key = (*site, turn)
+    if (agenda := thread.grid.agenda) is not None and agenda.footprint is not None:
+        place = thread.grid.label, -1 if of_grid else thread.block.linear
+        agenda.footprint.group(("shared", *place), (code.co_filename, code.co_firstlineno, *site[1:], turn))
     with _making:
         entry = shared.get(key)
         if entry is None:

@@ -1,0 +1,124 @@
+"""Programs of all kinds under every schedule of a strategy, and the classes of schedules counted one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atops.base.agenda import Agenda
+from atops.base.choice import Chooser, Name
+from atops.base.errors import StepLimit
+from atops.base.footprint import UNKNOWN, Footprint, independent
+from atops.base.options import EmulatorOptions
+from atops.checking.runner import Runner
+from atops.checking.strategies.exhaustive import Exhaustive, Node
+from atops.checking.strategies.strategy import Differs, Recorder
+from atops.device.exec.block_scheduler import ClusterArray
+from atops.device.exec.grid import Grid
+from atops.kernels.kernel import Kernel
+from tests.checking.small_kernels import LOG
+from tests.kernel_bench import Bench
+
+Program = Callable[[Chooser], Hashable]
+"""Runs once under a chooser, and returns what came of it: a result, or how it failed."""
+
+Class = tuple[frozenset[Any], frozenset[Any]]
+
+
+class Explored(NamedTuple):
+    """What a strategy has met."""
+
+    complete: int
+    cut: int
+    results: frozenset[Hashable]
+    classes: frozenset[Class]
+    exhausted: bool
+
+
+def class_of(path: list[Node]) -> Class:
+    """Return which steps a run had, and what comes before what because they depend on each other."""
+    events: list[tuple[Name, int]] = []
+    turns: dict[Name, int] = {}
+    before: list[set[int]] = []
+    for at, node in enumerate(path):
+        nth = turns[node.name] = turns.get(node.name, -1) + 1
+        events.append((node.name, nth))
+        mine: set[int] = set()
+        for earlier in range(at - 1, -1, -1):
+            if earlier not in mine and (
+                path[earlier].name == node.name or not independent(path[earlier].own or UNKNOWN, node.own or UNKNOWN)
+            ):
+                mine |= {earlier, *before[earlier]}
+        before.append(mine)
+    order = {(events[first], events[at]) for at, those in enumerate(before) for first in those}
+    return frozenset(events), frozenset(order)
+
+
+def explore(program: Program, strategy: Exhaustive, most: int = 100_000) -> Explored:
+    """Run a program under every schedule of a strategy, `most` at most."""
+    complete, cut = 0, 0
+    results: set[Hashable] = set()
+    classes: set[Class] = set()
+    while complete + cut < most:
+        chooser = Recorder(strategy)
+        if chooser.footprint is None:  # so that the classes can be told
+            chooser.footprint = Footprint()
+            chooser.footprint.resumed = chooser._resumed
+        result = program(chooser)
+        chooser.over()
+        assert not isinstance(chooser.cut, Differs), chooser.cut
+        if chooser.cut is not None:
+            cut += 1
+        else:
+            complete += 1
+            results.add(result)
+            classes.add(class_of(strategy.path))
+        if not strategy.over():
+            break
+    return Explored(complete, cut, frozenset(results), frozenset(classes), strategy.exhausted)
+
+
+def on_a_bare_grid(kernel: Kernel, config: Any, *shapes: Any, **options: Any) -> Program:
+    """Return a program that launches a kernel on a chip without a runtime, with an int32 array of zeros a shape.
+
+    It results in what the arrays hold at the end, or in how the launch failed.
+    """
+
+    def program(chooser: Chooser) -> Hashable:
+        LOG.clear()
+        bench = Bench(EmulatorOptions(**options))
+        arrays = [bench.upload(np.zeros(shape, np.int32)) for shape in shapes]
+        agenda = Agenda(chooser)
+        model = bench.grid(kernel, config, *arrays)
+        grid = Grid(
+            model.entry, bench.chip, model.grid_dim, model.block_dim, shared_bytes=model.shared_bytes,
+            cooperative=model.cooperative, options=bench.options, agenda=agenda, label="launch",
+        )  # fmt: skip
+        clusters = ClusterArray(bench.chip.clusters)
+        clusters.place = lambda block: block.tasks()  # type: ignore[assignment]  # for the runtime
+        clusters.submit(grid, 0, 0)
+        try:
+            agenda.run()
+        except StepLimit as error:
+            bench.memory.close()
+            return "cut", str(error)
+        failed = "" if grid.error is None else type(grid.error).__name__
+        held = tuple(array.host.tobytes() for array in arrays) if not failed else ()
+        bench.memory.close()
+        signals = tuple(bench.chip.signals.read(index) for index in range(4))
+        return failed, held, signals
+
+    return program
+
+
+def in_whole(main: Callable[..., Any], **options: Any) -> Program:
+    """Return a program that runs as `atops.check` runs it."""
+    runner = Runner(main, (), EmulatorOptions(**options), 100_000)
+
+    def program(chooser: Chooser) -> Hashable:
+        ended = runner(chooser)
+        return repr(ended.result) if ended.failure is None else ended.failure.signature
+
+    return program
