@@ -2,7 +2,8 @@
 
 A clock says of each order, a stream's or one of those below, up to which command it is known to be over. It is an
 immutable value, in pages of 1,024 orders that are as long as they must be, so that clocks of a thousand streams are
-joined in a microsecond, and what has not changed is shared. A command has two: what its stream has learned by events,
+joined in a microsecond, and what has not changed is shared. A stream that is gone leaves its order to another one, so
+clocks are as long as there were streams at once. A command has two: what its stream has learned by events,
 and what the host knew when it enqueued the command, which is one object for all that the host enqueues between two of
 its waits.
 """
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = (
     "HOST",
     "NOTHING",
+    "NULL_STREAMS",
+    "STREAMS",
     "Clock",
     "Epoch",
     "before",
@@ -34,7 +37,6 @@ __all__ = (
     "joined",
     "known",
     "newer",
-    "order_of_stream",
     "with_entry",
 )
 
@@ -47,7 +49,7 @@ STEP: Final = 64  # pages grow by so much
 VERSION: Final = 0  # of what the host knows: a count of its changes; the first of the keys that are no orders
 HOST: Final = 1  # the order of words that the host stores at once
 NULL_STREAMS: Final = 32  # the orders of null streams, by device
-STREAMS: Final = 64  # the orders of streams, by number
+STREAMS: Final = 64  # the first of the orders of other streams
 NOTHING: Final[Clock] = {}
 
 
@@ -59,11 +61,6 @@ def group_in(device: int) -> int:
 def everything_in(device: int) -> int:
     """Return the key of all commands of a device."""
     return 3 + 2 * device
-
-
-def order_of_stream(number: int, device: int) -> int:
-    """Return the order of a stream; 0 is the number of a null stream."""
-    return STREAMS + number if number else NULL_STREAMS + device
 
 
 def known(clock: Clock, key: int) -> int:

@@ -7,7 +7,6 @@ after all that any of them was told is over.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
@@ -33,6 +32,7 @@ from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     HOST,
     NOTHING,
+    NULL_STREAMS,
     Clock,
     Epoch,
     before,
@@ -42,12 +42,11 @@ from atops.runtime.races.command_clock import (
     joined,
     known,
     newer,
-    order_of_stream,
     with_entry,
 )
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
-from atops.runtime.races.stream_clocks import DeviceOrder, StreamClock
+from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
 from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ _Found: TypeAlias = dict[tuple[int, Epoch, bool, Epoch, bool], tuple[Allocation 
 StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 
 ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
-NOWHERE: Final = (sys._getframe().f_code, 0)  # a place that nothing asks for
 WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
 WORD: Final = 8  # bytes: what is no longer may be a word that is polled
 FLAGS: Final = 64  # bytes: what is no larger, of memory that the host sees, is there to be polled while kernels run
@@ -88,6 +86,7 @@ class CommandDetector:
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
         self._signals: dict[tuple[object, int], dict[int, Epoch | Clock]] = {}  # what wrote one, by order; 0: the host
         self._devices: dict[int, DeviceOrder] = {}
+        self._orders = Orders()
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
         self._late: list[Race] = []  # found with the lock held; told without
@@ -103,8 +102,8 @@ class CommandDetector:
         """Note where a command was enqueued, and what the host knew then. With the driver's lock held."""
         queue = item.queue
         device = queue.context.ordinal
-        order, place = order_of_stream(queue.number, device), calling_place(ENQUEUEING)
-        item.epoch = epoch = Epoch(order, item.seq, device, queue.blocking, self.host, place, queue.label)
+        clock, place = queue.clock or self._clock(queue), calling_place(ENQUEUEING)
+        item.epoch = epoch = Epoch(clock.order, item.seq, device, queue.blocking, self.host, place, queue.label)
         if item.deps is not None:
             command = item.command
             epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
@@ -307,9 +306,16 @@ class CommandDetector:
     # ---- order
 
     def _clock(self, queue: StreamQueue) -> StreamClock:
-        clock = queue.clock
-        if clock is None:
-            clock = queue.clock = StreamClock()
+        """Return the clock of a stream, made for its first command. With the driver's lock held."""
+        if queue.null:
+            clock = StreamClock(NULL_STREAMS + queue.context.ordinal)
+        else:
+            with self._lock:
+                orders = self._orders
+                clock = StreamClock(orders.take(self.host), orders.gone)
+                for device in self._devices.values():
+                    device.forget(clock.order)
+        queue.clock = clock
         return clock
 
     def _device(self, ordinal: int) -> DeviceOrder:
@@ -319,7 +325,8 @@ class CommandDetector:
     def _advance(self, item: Completion, epoch: Epoch, kind: type, effect: Callable[[Any], bool]) -> None:
         """Find what is before a command that begins. With the lock held."""
         queue, command = item.queue, item.command
-        clock = self._clock(queue)
+        clock = queue.clock
+        assert clock is not None, "it has an epoch"
         if (last := clock.last) is not None:
             if last.told is not None:
                 last.complete()

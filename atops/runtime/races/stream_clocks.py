@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from atops.runtime.commands.awaited import WaitAwaited
@@ -9,26 +12,74 @@ from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import DONE
-from atops.runtime.races.command_clock import NOTHING, Clock, Epoch, group_in, joined, newer, with_entry
+from atops.runtime.races.command_clock import (
+    NOTHING,
+    STREAMS,
+    Clock,
+    Epoch,
+    before,
+    group_in,
+    joined,
+    newer,
+    with_entry,
+)
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("DeviceOrder", "StreamClock")
+__all__ = ("NOWHERE", "DeviceOrder", "Orders", "StreamClock")
 
+NOWHERE: Final = (sys._getframe().f_code, 0)  # a place that nothing asks for
+MOST_LOOKED_AT: Final = 4  # orders of streams that are gone, for each new one
 WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
 
 
 class StreamClock:
-    """Where a stream is: its newest command that has begun, and the one before it."""
+    """Where a stream is: its newest command that has begun, and the one before it. `gone` is told when it goes."""
 
-    __slots__ = ("before_last", "last", "merged", "null_seen")
+    __slots__ = ("_gone", "before_last", "last", "merged", "null_seen", "order")
 
-    def __init__(self) -> None:
+    def __init__(self, order: int, gone: deque[tuple[int, Epoch | None]] | None = None) -> None:
+        self.order = order
+        self._gone = gone
         self.last: Epoch | None = None
         self.before_last: Epoch | None = None
         self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
         self.null_seen = 0
+
+
+    def __del__(self) -> None:
+        if self._gone is not None:
+            self._gone.append((self.order, self.last))
+
+
+class Orders:
+    """Gives each stream its order, one that another stream has left if there is one.
+
+    An order is free again once the host knows that all its commands are over: what another stream does comes after
+    them, as what the same one would do next, and nothing has to be told apart.
+    """
+
+    __slots__ = ("_free", "_made", "gone")
+
+    def __init__(self) -> None:
+        self.gone: deque[tuple[int, Epoch | None]] = deque()  # of streams that are gone: the newest that has begun
+        self._free: list[int] = []  # a heap: the lowest first
+        self._made = 0
+
+    def take(self, host: Clock) -> int:
+        """Return the order of a new stream, where the host knows this much."""
+        here = Epoch(0, 0, 0, False, host, NOWHERE, "")
+        for _ in range(min(MOST_LOOKED_AT, len(self.gone))):
+            order, last = self.gone.popleft()
+            if last is None or before(last, here):
+                heappush(self._free, order)
+            else:
+                self.gone.append((order, last))
+        if self._free:
+            return heappop(self._free)
+        self._made += 1
+        return STREAMS + self._made - 1
 
 
 class DeviceOrder:
@@ -71,6 +122,17 @@ class DeviceOrder:
             self.every = joined(self.every, epoch.own)
         self.learned.clear()
         return self.every
+
+    def forget(self, order: int) -> None:
+        """Join what a stream knew that is gone, before another one has its order."""
+        for wait in self.waits.pop(order, ()):
+            wait.complete()
+            self.changed[order] = wait
+        if (epoch := self.changed.pop(order, None)) is not None:
+            self.blocking = joined(self.blocking, epoch.own)
+            self.blocking_host = newer(self.blocking_host, epoch.host)
+        if (epoch := self.learned.pop(order, None)) is not None:
+            self.every = joined(self.every, epoch.own)
 
     def take_in(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, kind: type) -> None:
         """Have a command come after what null-stream order puts before it, and tell the other side.
