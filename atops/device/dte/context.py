@@ -245,7 +245,9 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
         return  # neither strict nor early
     options = grid.options
     if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
-        poison(event.operation, event.into, event.out, event.parameters)
+        source = event.source
+        disjoint = source is not None and apart(event.destination, source)
+        poison(event.operation, event.into, event.out, event.parameters, disjoint)
         event.watch_source()
     if grid.agenda is not None or (options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5)):
         event.begin()

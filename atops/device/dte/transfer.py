@@ -75,7 +75,7 @@ class DteEvent(Request):
     issued: int
     choice: Name  # by which a schedule chooses when it takes effect; set only under one
     over_at: int  # under a virtual clock, in picoseconds; 0 while something that comes first was not started
-    before: int | None  # in strict mode, what the source held
+    before: bytes | None  # in strict mode, what the source held
     flight: Flight | Moved | None  # where races are looked for
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
@@ -259,13 +259,14 @@ class DteEvent(Request):
     def watch_source(self) -> None:
         """Keep what the source holds: strict mode reports a store into it before the wait."""
         source = self.operation.work.read(self.into, self.out, self.parameters)
-        self.before = None if source is None else hash(source.tobytes())
+        self.before = None if source is None else source.tobytes()
 
     def _check_source(self) -> None:
         before = getattr(self, "before", None)  # of a chained transfer there is none
         if before is not None:
             self.watch_source()
-            if self.before != before:
+            after, self.before = self.before, None
+            if after != before:
                 raise DteError(f"{self.thread}: the source of the {self.describe()} was overwritten in flight, so that "
                                "what arrives is open; await the event before the store")  # fmt: skip
 
@@ -364,9 +365,15 @@ def _accessed(thread: KernelThread, operand: Operand, array: Array, whole: Array
     return Accessed(array, None, LOCAL if root_of(array) is thread.sip.l1 else SHARED, None)
 
 
-def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:
-    """Put 0xA5 in every byte that the operation writes, so that a read before the wait shows."""
-    written = operation.work.written(into, out, parameters)
+def poison(
+    operation: Operation[...], into: Array, out: Array | None, parameters: Parameters, disjoint: bool = False
+) -> None:  # fmt: skip
+    """Put 0xA5 in every byte that the operation writes, so that a read before the wait shows.
+
+    Nothing where it moves onto itself; of `disjoint` operands that is known without a look.
+    """
+    work = operation.work
+    written = work.footprint(into, out, parameters)[0] if disjoint else work.written(into, out, parameters)
     if written is not None:
         if written.itemsize in WORDS:  # of a bool, too, each byte
             written = written.view(WORDS[written.itemsize])
