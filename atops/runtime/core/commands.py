@@ -20,6 +20,7 @@ __all__ = (
     "ENDED",
     "NOWHERE",
     "PERHAPS_NOTHING",
+    "ROWS",
     "SILENT",
     "Command",
     "CommandRow",

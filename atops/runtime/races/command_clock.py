@@ -10,7 +10,7 @@ its waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -37,6 +37,7 @@ __all__ = (
     "joined",
     "known",
     "newer",
+    "with_entries",
     "with_entry",
 )
 
@@ -82,6 +83,23 @@ def with_entry(clock: Clock, key: int, seq: int) -> Clock:
     return {**clock, key >> BITS: page}
 
 
+def with_entries(clock: Clock, entries: Iterable[tuple[int, int]]) -> Clock:
+    """As `with_entry` for many, which takes one copy of each page."""
+    pages: dict[int, Page] = {}
+    for key, seq in entries:
+        number, place = key >> BITS, key & PLACE
+        page = pages.get(number)
+        if page is None:
+            page = clock.get(number)
+            page = page.copy() if page is not None and place < len(page) else page
+        if page is None or place >= len(page):
+            page = _as_long(page, place // STEP * STEP + STEP)
+        pages[number] = page
+        if page[place] < seq:
+            page[place] = seq
+    return {**clock, **pages} if pages else clock
+
+
 def joined(clock: Clock, other: Clock) -> Clock:
     """Return a clock that knows what either does: `clock` itself where the other one adds nothing."""
     if clock is other or not other:
@@ -114,9 +132,9 @@ def _as_long(page: Page | None, length: int) -> Page:
 
 def newer(clock: Clock, other: Clock) -> Clock:
     """Return the later of two states of what the host knew: it never forgets."""
-    if clock is other:
+    if clock is other or not other:
         return clock
-    return clock if known(clock, VERSION) >= known(other, VERSION) else other
+    return clock if clock and clock[0][VERSION] >= other[0][VERSION] else other
 
 
 def changed(clock: Clock, before: Clock) -> Clock:

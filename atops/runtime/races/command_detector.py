@@ -26,7 +26,7 @@ from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WriteValue
-from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_of
+from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Ended, Run, Touch
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
@@ -42,6 +42,7 @@ from atops.runtime.races.command_clock import (
     joined,
     known,
     newer,
+    with_entries,
     with_entry,
 )
 from atops.runtime.races.host_memory import HostMemory
@@ -144,7 +145,7 @@ class CommandDetector:
         if epoch is None:
             return
         kind = command.__class__
-        row = row_of(command)
+        row = ROWS[kind]
         found: _Found = {}
         with self._lock:
             epoch.words = WORDS.get(kind) or row.words(command)
@@ -154,13 +155,14 @@ class CommandDetector:
             findings = self.findings
             findings.commands += 1
             for touch in row.touches(command):
-                findings.bytes += touch[2] - touch[1]
-                if isinstance(touch[0], Allocation):
-                    if touch[0].host_visible:
-                        self._show(epoch, touch[0], touch[3] and touch[2] - touch[1] <= WORD)
-                    polls = kind is Copy and touch[2] - touch[1] <= WORD and not touch[3]
-                    self._note(self._polling(epoch, touch) if polls else epoch, touch, found)
-                elif isinstance(touch[0], memoryview):
+                memory, start, stop, write = touch
+                findings.bytes += stop - start
+                if isinstance(memory, Allocation):
+                    if memory.host_visible:
+                        self._show(epoch, memory, write and stop - start <= WORD)
+                    polls = kind is Copy and not write and stop - start <= WORD
+                    self._note(self._polling(epoch, touch) if polls else epoch, memory, start, stop, write, found)
+                elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None:
@@ -237,7 +239,7 @@ class CommandDetector:
                 if (at := lines.get(line)) is None:
                     at = lines[line] = copy(epoch)
                     at.line = line
-                self._note(at, (memory, start, stop, write), found, late=True)
+                self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
         try:
             if found:
@@ -246,12 +248,12 @@ class CommandDetector:
             return failure or race
         return failure
 
-    def _note(self, epoch: Epoch, touch: Touch, found: _Found, late: bool = False) -> None:
+    def _note(
+        self, epoch: Epoch, memory: Allocation, start: int, stop: int, write: bool, found: _Found, late: bool = False
+    ) -> None:
         """Note an access, and put what it clashes with into `found`."""
-        memory, start, stop, write = touch
-        assert isinstance(memory, Allocation), "host bytes have no history"
-        known = self._histories.get(memory.serial)
-        history = self._history(memory) if known is None else known[0]
+        held = self._histories.get(memory.serial)
+        history = self._history(memory) if held is None else held[0]
         for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
             found.setdefault((memory.serial, earlier, wrote, epoch, write), (memory, []))[1].append((low, high))
 
@@ -376,27 +378,34 @@ class CommandDetector:
             self.findings.add(late)
 
     def _saw(self, item: Completion) -> None:
-        stood = item.instead or item
-        if (epoch := stood.epoch) is None or (stood.stage < DONE and stood is item):
-            return
-        if epoch.words == "" and item.stage == FAILED:
-            self._saw_failed(item)
-        else:
+        if (epoch := self._told_by(item)) is not None:
             self._host_knows(epoch)
 
-    def _saw_failed(self, item: Completion) -> None:
-        """Note that the host was told of a command that never began: one skipped comes after what was before it."""
-        clock = item.queue.clock
-        if isinstance(item.failure, PriorLaunchFailure | DataRace) and clock is not None and clock.last is not None:
-            self._host_knows(clock.last)
+    @staticmethod
+    def _told_by(item: Completion) -> Epoch | None:
+        """Return what is over, once the host was told that a command is; None where that says nothing.
 
-    def _host_knows(self, epoch: Epoch) -> None:
-        host = self.host
-        if epoch.told is not None:
-            epoch.complete()
-        if known(host, epoch.order) >= epoch.seq:
-            return
-        self._learn(with_entry(joined(host, epoch.own), epoch.order, epoch.seq))
+        A command that was skipped never began; it comes after what was before it.
+        """
+        stood = item.instead or item
+        if (epoch := stood.epoch) is None or (stood.stage < DONE and stood is item):
+            return None
+        if epoch.words == "" and item.stage == FAILED:
+            clock = item.queue.clock
+            skipped = isinstance(item.failure, PriorLaunchFailure | DataRace)
+            return None if not skipped or clock is None else clock.last
+        return epoch
+
+    def _host_knows(self, *epochs: Epoch) -> None:
+        host, entries = self.host, []
+        for epoch in epochs:
+            if epoch.told is not None:
+                epoch.complete()
+            if known(host, epoch.order) < epoch.seq:
+                host = joined(host, epoch.own)
+                entries.append((epoch.order, epoch.seq))
+        if entries:
+            self._learn(with_entries(host, entries))
 
     def _learn(self, host: Clock) -> None:
         if host is self.host:
@@ -484,7 +493,7 @@ class CommandDetector:
             epoch = Epoch(HOST, seq, -1, False, self.host, calling_place(1), "the host")
             epoch.words, epoch.signal = "write of a word", True
             self._learn(with_entry(self.host, HOST, seq))
-            self._note(epoch, (memory, offset, offset + size, True), found)
+            self._note(epoch, memory, offset, offset + size, True, found)
         self.findings.add(self._races_of(found))
 
     # ---- other processes
@@ -508,8 +517,7 @@ class CommandDetector:
     def saw_all(self, items: Iterable[Completion]) -> None:
         """Note that the host was told that these are over."""
         with self._lock:
-            for item in items:
-                self._saw(item)
+            self._host_knows(*(epoch for item in items if (epoch := self._told_by(item)) is not None))
         self._tell_late()
 
     def end_of(self, queue: StreamQueue) -> StreamEnd:
