@@ -1,4 +1,4 @@
-"""The command line: `atops run`, `check`, `trace`, `demo`, `info`, `bench`. Their modules declare their arguments."""
+"""The command line: `atops run`, `check`, `mcp`, `trace`, `demo`, `info`, `bench`, whose modules declare arguments."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ __all__ = ("main",)
 SUMMARIES = {
     "run": "run a Python program: strict, from a seed, on another board, or with its trace written",
     "check": "run a Python program under many schedules, until one fails; make that one small, and show it",
+    "mcp": "serve tools over the Model Context Protocol that check programs, and step through their schedules",
     "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
     "demo": "count the bytes of files on the device, through an awaitable pipeline",
     "info": "show devices, memory and architecture",
     "bench": "measure everything against its budget",
 }
-MODULES = {"trace": "show_trace"}  # of commands that are not called as theirs
+MODULES = {"mcp": "mcp_server", "trace": "show_trace"}  # of commands that are not called as theirs
 
 
 class _Command(Protocol):

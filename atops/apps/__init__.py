@@ -2,6 +2,10 @@
 
 run                 `atops run`: a program, strict, from a seed, on another board, with its trace or its profile
 check               `atops check`: a program under many schedules
+mcp_server          `atops mcp`: tools that check programs, for what writes them by machine
+mcp_sessions        its programs under way, each in a process of its own
+mcp_tools           the tools, by the protocol's SDK
+judge               the child process of one program of its
 show_trace          `atops trace`: what a trace file holds
 demo                the demo, its command line, the files that it reads
 demo_report         its outcome, its report, its progress bar

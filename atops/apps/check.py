@@ -11,11 +11,11 @@ import sys
 from types import CodeType
 from typing import Any, get_args
 
-from atops.base.errors import UsageError
+from atops.base.errors import InvalidValue, UsageError
 from atops.checking.check import Checking, StrategyName
 from atops.runtime.schedules.host import Backend
 
-__all__ = ("add_arguments", "main")
+__all__ = ("add_arguments", "main", "program_of")
 
 EPILOG = """\
 SCRIPT runs as `python SCRIPT` does, once for each schedule, in one thread and on the virtual clock: what it gives to
@@ -44,18 +44,12 @@ def main(arguments: Any) -> int:
     """Check a program. Returns 0, 1 if it fails, 2 for bad input, 3 if it cannot be told."""
     path, name = _split(arguments.script)
     try:
-        with open(path, "rb") as file:
-            code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
-        folder = os.path.dirname(os.path.realpath(path))
-        sys.path.insert(0, folder)
-        program = _script(code, path) if not name else _function(path, name)
-        if not name:
-            program.__name__ = os.path.basename(path)
+        program = program_of(path, name)
         checking = Checking(
             program, arguments.schedules, arguments.strategy, (), None, arguments.seed, 2, arguments.steps,
             arguments.same_result, 300, arguments.backend,
         )  # fmt: skip
-    except (OSError, SyntaxError, UsageError, _NoFunctionError) as error:
+    except (InvalidValue, OSError, SyntaxError, UsageError) as error:
         said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)
         print(f"atops check: error: {said}", file=sys.stderr)
         return BAD
@@ -67,8 +61,20 @@ def main(arguments: Any) -> int:
     return 0 if report else FAILED if report.verdict == "failed" else INCONCLUSIVE
 
 
-class _NoFunctionError(Exception):
-    """The script has no such function."""
+def program_of(path: str, name: str) -> Any:
+    """Return a function of a script, or one that runs all of it, named after the file, for no name.
+
+    The script's folder is where it imports from. Raises OSError, SyntaxError, InvalidValue where there is no such
+    function, and what the script itself raises as it is read for one.
+    """
+    with open(path, "rb") as file:
+        code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
+    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    if name:
+        return _function(path, name)
+    program = _script(code, path)
+    program.__name__ = os.path.basename(path)
+    return program
 
 
 def _split(script: str) -> tuple[str, str]:
@@ -99,5 +105,5 @@ def _function(path: str, name: str) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):
         found = runpy.run_path(path, run_name="__atops_check__").get(name)
     if not callable(found):
-        raise _NoFunctionError(f"{path} has no function {name!r}")
+        raise InvalidValue(f"{path} has no function {name!r}")
     return found

@@ -6,5 +6,6 @@ shrink        fewer switches for the same failure
 runner        one run of a program under a chooser
 actors        whose a name is, and where in the program things stand
 check         `atops.check` itself, and its awaitable twin
+stepper       one choice at a time, by its user
 check_report  what a check found; drawing: the failing run as text
 """

@@ -22,6 +22,7 @@ EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 LONG_FILES: dict[str, str] = {}
 SHORT_FILES: dict[str, str] = {
     "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
+    "atops.apps.mcp_server": "a command's module, which loads the protocol's SDK only when it is called",
     "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",
     "atops.base.dims": "a type of its own, used on every floor",
     "atops.base.log_fields": "the fields of every log record, for loggers on every floor",

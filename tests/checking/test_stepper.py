@@ -1,0 +1,135 @@
+"""Being the scheduler: what could come next, picking it, and going back."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+import trio
+
+import atops
+from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.checking.stepper import Stepper
+
+
+async def careless() -> int:
+    """Fill a row in one stream and fetch it in another one, in no order."""
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        row = device.zeros(4, np.int32)
+        one.fill(row, 7)
+        result = await two.fetch(row)
+    assert result.tolist() == [7, 7, 7, 7]
+    return int(result[0])
+
+
+def towards(stepper: Stepper, words: str) -> None:
+    """Pick what is called so wherever it could come, else what came first."""
+    while options := stepper.choices():
+        stepper.pick(next((option for option in options if option.words == words), options[0]))
+
+
+def test_who_is_picked_decides() -> None:
+    """The fetch before the fill fails at the assertion; the fill first passes; the schedules repeat both."""
+    stepper = Stepper(careless)
+    assert [option.words for option in stepper.choices()] == ["stream 1", "stream 2"] and stepper.schedule is None
+    towards(stepper, "stream 2")
+    assert stepper.failure is not None and stepper.failure.kind == "assertion" and "failed: assertion" in str(stepper)
+    with pytest.raises(AssertionError):
+        atops.run(careless, atops.EmulatorOptions(schedule=stepper.schedule))
+    stepper.back(len(stepper.picks))
+    towards(stepper, "stream 1")
+    stepper.finish()
+    assert stepper.verdict == "passed" and stepper.result == 7
+    assert atops.run(careless, atops.EmulatorOptions(schedule=stepper.schedule)) == 7
+
+
+def test_going_back_is_where_it_was() -> None:
+    """After a step back the same could come, and the same picks lead to the same end."""
+    stepper = Stepper(careless)
+    seen = []
+    while options := stepper.choices():
+        seen.append(options)
+        stepper.pick(len(options) - 1)
+    end, picks, schedule = stepper.verdict, stepper.picks, stepper.schedule
+    for options in reversed(seen):
+        assert stepper.back() == options
+    for pick in picks:
+        stepper.pick(pick)
+    assert (stepper.verdict, stepper.picks, stepper.schedule) == (end, picks, schedule)
+
+
+def test_a_choice_says_where_it_stands() -> None:
+    """Tasks have the line at which they go on; the drawing marks what was picked."""
+
+    async def main() -> None:
+        async def wait() -> None:
+            async with atops.Device(0).create_stream() as stream:
+                await stream
+
+        import asyncio
+
+        await asyncio.gather(wait(), wait())
+
+    stepper = Stepper(main)
+    options = stepper.choices()
+    assert [option.name[0] for option in options] == ["task", "task"] and "test_stepper.py:" in options[1].place
+    stepper.pick(1)
+    assert ">" in stepper.drawing and options[1].words in str(options[1])
+
+
+def test_a_trio_program_and_the_detectors() -> None:
+    """`backend` and `options` are as of `atops.check`."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(careless)
+
+    stepper = Stepper(main, options=atops.EmulatorOptions(detect=True), backend="trio")
+    stepper.finish()
+    assert stepper.failure is not None and stepper.failure.kind == "race" and "record()" in str(stepper)
+
+
+def test_bad_picks_are_refused() -> None:
+    """What could not come, a pick when it is over, too many steps back, and no program."""
+    stepper = Stepper(careless)
+    for bad in ("stream 9", 2, -1, True, ("stream", 0, 9)):
+        with pytest.raises(InvalidValue, match="what could come is stream 1, stream 2"):
+            stepper.pick(bad)
+    for steps in (1, -1, True, "1"):
+        with pytest.raises(InvalidValue, match="expected 0 to 0"):
+            stepper.back(steps)  # type: ignore[arg-type]
+    stepper.finish()
+    with pytest.raises(IllegalState, match="is over: passed"):
+        stepper.pick(0)
+    with pytest.raises(InvalidType):
+        Stepper(5)  # type: ignore[arg-type]
+
+
+def test_another_program_each_time_is_told() -> None:
+    """What picks led to has to be there again."""
+    runs = count()
+
+    async def main() -> None:
+        device = atops.Device(0)
+        streams = [device.create_stream() for _ in range(2 + next(runs) % 2)]
+        for stream in streams[-2:]:
+            stream.fill(device.empty(4), 1)
+        for stream in streams:
+            await stream
+
+    stepper = Stepper(main)
+    with pytest.raises(IllegalState, match="not the same twice"):
+        for _ in range(4):
+            stepper.pick(stepper.choices()[0])
+
+
+def test_an_end_without_choices() -> None:
+    """A program in which nothing could come in another order is over at once."""
+
+    async def main() -> int:
+        return 5
+
+    stepper = Stepper(main)
+    assert stepper.choices() == () and stepper.result == 5 and repr(stepper) == "<Stepper of main: passed, 0 picks>"
