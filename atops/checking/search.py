@@ -142,8 +142,8 @@ def search(
         return work.found("proved", "nothing in it could come in another order")
     if strategy.exhausted:
         classes = work.runs - work.cut
-        schedules_said = "1 schedule" if classes == 1 else f"{classes:,} schedules"
-        return work.found("proved", f"all that differ, {schedules_said}, were run")
+        many = f"one schedule of each of the {classes:,} classes that differ was run"
+        return work.found("proved", "all schedules are alike, and one was run" if classes == 1 else many)
     return work.found("explored", "")
 
 

@@ -118,7 +118,8 @@ def in_whole(main: Callable[..., Any], **options: Any) -> Program:
     runner = Runner(main, (), EmulatorOptions(**options), 100_000)
 
     def program(chooser: Chooser) -> Hashable:
-        ended = runner(chooser)
+        with runner:  # which keeps the log quiet
+            ended = runner(chooser)
         return repr(ended.result) if ended.failure is None else ended.failure.signature
 
     return program

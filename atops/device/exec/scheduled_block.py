@@ -303,11 +303,13 @@ class ScheduledBlock(StepBlock):
             if not thread.ended:
                 self.close_thread(thread, slot)
             thread.turn = _nothing  # what was there holds the thread
-            thread.race = None
         slot.thread = before
         if self.grid.error is not None:  # else each has left, and done what it issued
             place = self._place
             self._agenda.drop_all([(kind, *place) for kind in (THREAD, TRANSFER, END)])
         self._can_go_on = 0
         self._asked.clear()
+        threads = self.threads
         self.over()
+        for thread in threads:
+            thread.race = None  # which holds the thread

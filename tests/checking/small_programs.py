@@ -1,0 +1,127 @@
+"""Programs of all kinds with few enough schedules that all of them can be run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import atops
+from atops import kernels as k
+from tests.checking.small_kernels import apart, behind_a_barrier, by_dte, counted, lost_update, signalled
+
+Program = Callable[[], Any]
+
+
+@k.kernel
+async def stores(x: Any) -> None:
+    x[k.threadIdx.x] = x[k.threadIdx.x] * 2 + 1
+
+
+async def _launched(kernel: k.Kernel, config: Any, size: int) -> list[int]:
+    """Launch a kernel with zeros, and return what they are then."""
+    async with atops.Device(0).create_stream() as stream:
+        x = stream.zeros(size, np.int32)
+        stream.launch(kernel, config, x)
+        return (await stream.fetch(x)).tolist()
+
+
+async def a_barrier() -> Any:
+    return await _launched(behind_a_barrier, (1, 2), 8)
+
+
+async def three_at_a_barrier() -> Any:
+    return await _launched(behind_a_barrier, (1, 3), 8)
+
+
+async def a_lost_update() -> Any:
+    return await _launched(lost_update, (1, 2), 1)
+
+
+async def threads_apart() -> Any:
+    return await _launched(apart, (1, 2), 16)
+
+
+async def transfers() -> Any:
+    return await _launched(by_dte, (1, 2), 1)
+
+
+async def a_signal() -> Any:
+    return await _launched(signalled, (1, 2), 2)
+
+
+async def a_counted_barrier() -> Any:
+    return await _launched(counted, (1, 2), 8)
+
+
+async def two_fills() -> Any:
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x = device.empty(1, np.int32)
+        one.fill(x, 1)
+        two.fill(x, 2)
+        await one
+        await two
+        return int((await one.fetch(x))[0])
+
+
+async def an_event() -> Any:
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x = device.empty(1, np.int32)
+        one.fill(x, 1)
+        two.wait(one.record())
+        two.fill(x, 2)
+        return int((await two.fetch(x))[0])
+
+
+async def two_tasks() -> Any:
+    order: list[int] = []
+
+    async def work(which: int) -> None:
+        order.append(which)
+        await asyncio.sleep(0)
+        order.append(which)
+
+    await asyncio.gather(work(1), work(2))
+    return order
+
+
+async def tasks_that_fail() -> Any:
+    order: list[int] = []
+
+    async def work(which: int) -> None:
+        order.append(which)
+        await asyncio.sleep(0)
+        assert order[0] == 1
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work(1))
+        group.create_task(work(2))
+
+
+async def a_task_left_behind() -> Any:
+    order: list[int] = []
+
+    async def work() -> None:
+        order.append(1)
+        await asyncio.sleep(0)
+        order.append(2)
+
+    task = asyncio.ensure_future(work())
+    await asyncio.sleep(0)
+    seen = len(order)
+    task.cancel()
+    return seen
+
+
+async def too_early() -> Any:
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x = two.zeros(1, np.int32)
+        await two
+        one.fill(x, 1)
+        result = await two.fetch(x)
+    assert result[0] == 1

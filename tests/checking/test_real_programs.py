@@ -1,0 +1,51 @@
+"""What dpor and sleep sets leave out of whole programs: nothing that differs."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import atops
+from atops.checking.strategies.dpor import Dpor
+from tests.checking import small_programs
+from tests.checking.exploring import explore, in_whole
+from tests.checking.small_programs import three_at_a_barrier, too_early, transfers, two_tasks
+from tests.checking.test_real_kernels import assert_each_class_is_run_once
+from tests.every import every
+
+PROGRAMS = [
+    (name, each) for name, each in vars(small_programs).items()
+    if inspect.iscoroutinefunction(each) and not name.startswith("_") and each is not too_early  # which has 909
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [each for _, each in PROGRAMS], ids=[name for name, _ in PROGRAMS])
+def test_each_class_of_a_program_is_run_once(program):
+    """Kernels, streams, events, values, tasks, failures: as brute force counts them."""
+    assert assert_each_class_is_run_once(in_whole(program), 3_000)
+
+
+@every("program, classes, results", [(three_at_a_barrier, 1, 1), (transfers, 4, 2), (two_tasks, 14, 6)])
+def test_programs_have_so_many_classes(program, classes, results):
+    """Of 216, 1,308 and 14 schedules."""
+    found = explore(in_whole(program), Dpor())
+    assert (found.complete, len(found.results), found.exhausted) == (classes, results, True)
+
+
+def test_a_proof_says_how_many_classes_were_run():
+    """Those of the report are the complete runs, each of another class."""
+    report = atops.check(transfers, strategy="dpor")
+    assert (report.verdict, report.classes) == ("proved", 4)
+    assert "4 classes" in str(report)
+    assert atops.check(transfers, 3, "dpor").verdict == "explored 3"
+
+
+@every("strategy", ["dpor", "exhaustive"])
+def test_failures_are_found(strategy):
+    """A fetch that comes too early, found and made small, and its string fails again."""
+    report = atops.check(too_early, strategy=strategy)
+    assert report.verdict == "failed"
+    with pytest.raises(AssertionError):
+        atops.run(too_early, atops.EmulatorOptions(schedule=report.schedule))
