@@ -25,8 +25,6 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
 
 
-_INSIDE = set[str]()  # files that are not the program's, as far as they were met
-
 COMPILED = re.compile(r"<(.+) [0-9a-f]{8}>")  # a text that a program compiled: its name and a digest
 NAMERS: list[Callable[[str], str | None]] = []  # asked first: the cells of a notebook are no files
 
@@ -167,12 +165,7 @@ def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
         frame: FrameType | None = sys._getframe(own + inside)
     except ValueError:  # no frame called: the asker is what a thread runs
         frame = None
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if path not in _INSIDE:
-            if not path.startswith(NOT_THE_PROGRAM):
-                break
-            _INSIDE.add(path)
+    while frame is not None and frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
         frame = frame.f_back
     if frame is None:
         frame = sys._getframe(own)
