@@ -29,9 +29,11 @@ class _Cell:
 class ByteHistory:
     """The past of the bytes of one memory, by offset."""
 
-    __slots__ = ("_cells", "_starts")
+    __slots__ = ("_cells", "_starts", "made", "waits")
 
     def __init__(self) -> None:
+        self.made: Epoch | None = None  # the command that allocated the memory, where one did
+        self.waits: dict[int, Epoch] = {}  # by order, the newest wait for a value in it
         self._starts: list[int] = []
         self._cells: list[_Cell] = []
 

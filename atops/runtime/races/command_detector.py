@@ -25,7 +25,7 @@ from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
-from atops.runtime.commands.values import WriteValue
+from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Ended, Run, Touch
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
 from atops.runtime.races.byte_history import ByteHistory
@@ -152,6 +152,8 @@ class CommandDetector:
             self._advance(item, epoch, kind, row.effect)
             if kind is WriteValue:
                 epoch.signal = True
+            elif kind is WaitValue:
+                self._note_wait(epoch, command, found)
             findings = self.findings
             findings.commands += 1
             for touch in row.touches(command):
@@ -162,6 +164,8 @@ class CommandDetector:
                         self._show(epoch, memory, write and stop - start <= WORD)
                     polls = kind is Copy and not write and stop - start <= WORD
                     self._note(self._polling(epoch, touch) if polls else epoch, memory, start, stop, write, found)
+                    if kind is Alloc:
+                        self._note_alloc(epoch, memory, found)
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
             changed = self._memory.begins(epoch) if kind is Copy else None
@@ -256,6 +260,22 @@ class CommandDetector:
         history = self._history(memory) if held is None else held[0]
         for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
             found.setdefault((memory.serial, earlier, wrote, epoch, write), (memory, []))[1].append((low, high))
+
+    def _note_wait(self, epoch: Epoch, command: WaitValue, found: _Found) -> None:
+        """Note a wait for a value. It clashes with no store, but what allocates the memory has to come before it."""
+        memory, start = command.src, command.offset
+        history = self._history(memory)
+        history.waits[epoch.order] = epoch
+        if (made := history.made) is not None and not before(made, epoch):
+            found[memory.serial, made, True, epoch, False] = memory, [(start, start + command.width // 8)]
+
+    def _note_alloc(self, epoch: Epoch, memory: Allocation, found: _Found) -> None:
+        """Note what allocates memory, in which a word may be waited for already."""
+        history = self._history(memory)
+        history.made = epoch
+        for wait in history.waits.values():
+            if not before(wait, epoch):
+                found[memory.serial, wait, False, epoch, True] = memory, [(0, memory.size)]
 
     def _note_host(self, epoch: Epoch, touch: Touch, found: _Found) -> None:
         """Note an access to host memory."""

@@ -14,12 +14,13 @@ FREE, ALLOC = "free", "alloc"
 def access_of(epoch: Epoch, write: bool, device: int) -> Access:
     """Return a command as one side of a race. `device`: where the memory is."""
     where = "" if epoch.device == device or device < 0 else f" of device {epoch.device}"
-    does = {FREE: "frees it", ALLOC: "allocates it"}.get(epoch.words, "writes" if write else "reads")
+    does = f"{epoch.words} {'writes' if write else 'reads'}"
+    does = {FREE: "frees it", ALLOC: "allocates it", "wait_value": "waits for a value in it"}.get(epoch.words, does)
     command = f"command {epoch.seq}"
     if epoch.line is not None:
-        what = f"{epoch.words}, enqueued at {epoch.site}, {does}"
+        what = f"{epoch.words}, enqueued at {epoch.site}, {'writes' if write else 'reads'}"
         return Access(f"{epoch.label}{where}", what, write, epoch.line, command, epoch.seq)
-    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, command, epoch.seq)
+    return Access(f"{epoch.label}{where}", does, write, epoch.site, command, epoch.seq)
 
 
 def kind_of(earlier: Epoch, later: Epoch) -> str:

@@ -50,6 +50,18 @@ async def over(*streams: atops.Stream) -> None:
 
 
 @program
+async def a_wait_for_a_word_that_is_not_allocated_yet(device: atops.Device, right: bool) -> None:
+    """It may see what was in the memory before."""
+    one, two = pair(device)
+    word = one.zeros(1, np.uint32)
+    if right:
+        two.wait(one.record())
+    two.wait_value(word, 1)
+    one.write_value(word, 1)
+    await device.wait()
+
+
+@program
 async def two_copies_to_one_buffer(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
     x = device.empty(N)
