@@ -95,23 +95,28 @@ class Recorder:
         try:
             if len(self.names) >= self.limit:
                 raise CutShort(f"the run has had {self.limit:,} choices")
-            if self._last is not None:
-                self._look()
-            elif self.footprint is not None:
-                self.footprint.clear()  # of what came before the first choice
-            if self.footprint is not None and self.footprint.within:
-                self.footprint.within = False
-                index = self._go_on(names)
-            else:
-                index = self._choose(kind, names)
+            index = self._choose(kind, names) if self.footprint is None else self._told(self.footprint, kind, names)
         except CutShort as error:
             self._end(error)
             raise
         self.names.append(names[index])
-        if self.footprint is not None and self.footprint.in_use:
-            self._last = names[index]
         if len(names) > self.most:
             self.most = len(names)
+        return index
+
+    def _told(self, footprint: Footprint, kind: str, names: Sequence[Name]) -> int:
+        """Ask the strategy, which was told what the step before has touched."""
+        if self._last is not None:
+            self._look()
+        else:
+            footprint.clear()  # of what came before the first choice
+        if footprint.within:
+            footprint.within = False
+            index = self._go_on(names)
+        else:
+            index = self._choose(kind, names)
+        if footprint.in_use:
+            self._last = names[index]
         return index
 
     def over(self) -> None:
