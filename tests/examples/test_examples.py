@@ -31,6 +31,7 @@ NEEDED = [
     ("double_buffering", "await leaving[1]"),
     ("first_pipeline", "stream.launch(add, (2, 12), y, 1.0)"),
     ("host_coroutine_in_stream_order", "limit = stream.call(ask)"),
+    ("check_schedules", "await k.syncthreads()"),
     ("pool_allocation", "stream.free(scratch)"),
     ("trio_program", 'stream.wait_value(gate, 1, "Eq")'),
     ("virtual_time", "up.wait(left[turn - buffers])"),
