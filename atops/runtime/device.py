@@ -322,6 +322,8 @@ class Device(InProcess):
             if not context.trim_pools():
                 raise
             allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
+        if board.detector is not None:
+            board.detector.allocated(allocation)
         try:
             release = context.release
             if release is None:
@@ -373,6 +375,8 @@ class Device(InProcess):
         """Allocate an array now, outside any stream's order, and make all its bytes 0."""
         array = self.empty(shape, dtype)
         self.context.memory.clear(array.allocation)
+        if (detector := self._board.detector) is not None:
+            detector.cleared(array.allocation)
         return array
 
     @overload

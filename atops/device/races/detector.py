@@ -87,9 +87,12 @@ class LaunchDetector:
                 place = id(entry.code), entry.instruction
                 if place not in sites:
                     sites[place] = site_of(entry)
-                allocation = self._allocation_at(start)
-                base = allocation.address
-                self._touched.append((allocation, start - base, stop - base, write, sites[place]))
+                while start < stop:  # memories that lie side by side are one range in the log
+                    allocation = self._allocation_at(start)
+                    base = allocation.address
+                    end = min(stop, base + max(allocation.size, start - base + 1))
+                    self._touched.append((allocation, start - base, end - base, write, sites[place]))
+                    start = end
             self.log = AccessLog(keeps_uses=True)
             self.memories.clear()
             self._given.clear()

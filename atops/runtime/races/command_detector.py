@@ -45,6 +45,7 @@ from atops.runtime.races.command_clock import (
     with_entries,
     with_entry,
 )
+from atops.runtime.races.fresh_memory import FreshMemory, Unread, races_of
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
@@ -90,6 +91,7 @@ class CommandDetector:
         self._orders = Orders()
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
+        self._fresh = FreshMemory()
         self._late: list[Race] = []  # found with the lock held; told without
 
     def close(self) -> None:
@@ -147,6 +149,7 @@ class CommandDetector:
         kind = command.__class__
         row = ROWS[kind]
         found: _Found = {}
+        unread: list[Unread] = []
         with self._lock:
             epoch.words = WORDS.get(kind) or row.words(command)
             self._advance(item, epoch, kind, row.effect)
@@ -168,9 +171,48 @@ class CommandDetector:
                         self._note_alloc(epoch, memory, found)
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
+            if kind is Alloc:
+                self._fresh.allocated(command.allocation)
+            elif self._fresh and kind is not Launch:
+                unread = self._unread(kind, [*row.touches(command)])
             changed = self._memory.begins(epoch) if kind is Copy else None
-        if found or changed is not None:
-            self._tell(item, found, changed)
+        try:
+            if found or changed is not None:
+                self._tell(item, found, changed)
+        finally:
+            if unread:
+                self.findings.add(races_of(unread, epoch), item)
+
+    def allocated(self, memory: Allocation) -> None:
+        """Note that memory was allocated, in no stream's order: nothing has stored to it."""
+        with self._lock:
+            self._fresh.allocated(memory)
+
+    def cleared(self, memory: Allocation) -> None:
+        """Note that all bytes of memory were made 0, in no stream's order."""
+        with self._lock:
+            self._fresh.stored(memory, 0, memory.size)
+
+    def _unread(self, kind: type, touches: list[Touch]) -> list[Unread]:
+        """Return what a command that begins reads of what nothing has stored to."""
+        fresh = self._fresh
+        if kind is Copy and [each[0].__class__ for each in touches] == [Allocation, Allocation]:
+            fresh.copied(*touches)
+            return []
+        return self._unread_of([(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)])
+
+    def _unread_of(self, touches: list[tuple[Allocation, int, int, bool]]) -> list[Unread]:
+        """Return what of these reads nothing has stored to. What kernels that run may have stored to is not known."""
+        for memory, start, stop, write in touches:
+            if write:
+                self._fresh.stored(memory, start, stop)
+        found = []
+        for memory, start, stop, write in touches:
+            if write or not memory.alive or any(memory in memories for _, memories in self._running.values()):
+                continue
+            if ranges := self._fresh.read(memory, start, stop):
+                found.append((memory, ranges))
+        return found
 
     def _polling(self, epoch: Epoch, touch: Touch) -> Epoch:
         """Return a copy of one word as what looks at it: it comes after the `write_value` that it sees.
@@ -239,17 +281,26 @@ class CommandDetector:
             self.findings.launches += 1
             epoch.complete()  # those that it met have begun by now
             lines: dict[Site | None, Epoch] = {}
-            for memory, start, stop, write, line in kernels.footprint():
+            footprint = kernels.footprint()
+            for memory, start, stop, write, line in footprint:
                 if (at := lines.get(line)) is None:
                     at = lines[line] = copy(epoch)
                     at.line = line
                 self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
+            unread: list[Race] = []
+            if self._fresh:
+                stores = [(memory, start, stop, True) for memory, start, stop, write, _ in footprint if write]
+                self._unread_of(stores)
+                for memory, start, stop, write, line in footprint:
+                    if not write:
+                        unread += races_of(self._unread_of([(memory, start, stop, False)]), lines[line])
         try:
             if found:
                 self._tell(item, found)
         except DataRace as race:
-            return failure or race
+            failure = failure or race
+        self.findings.add(unread, item)
         return failure
 
     def _note(
@@ -513,6 +564,7 @@ class CommandDetector:
             epoch = Epoch(HOST, seq, -1, False, self.host, calling_place(1), "the host")
             epoch.words, epoch.signal = "write of a word", True
             self._learn(with_entry(self.host, HOST, seq))
+            self._fresh.stored(memory, offset, offset + size)
             self._note(epoch, memory, offset, offset + size, True, found)
         self.findings.add(self._races_of(found))
 

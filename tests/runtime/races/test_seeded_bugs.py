@@ -278,7 +278,7 @@ HOST_WAITS: dict[str, Callable[[Any, atops.Stream], Any]] = {
     "device_is_idle": lambda _, stream: polled(lambda: stream.device.is_idle),
     "done_callback": lambda item, _: called_back(item),
     "later_command": lambda _, stream: stream.fill(stream.device.empty(4), 1.0),
-    "fetch": lambda _, stream: stream.fetch(stream.device.empty(4)),
+    "fetch": lambda _, stream: stream.fetch(stream.device.zeros(4)),
     "record_of_a_waiting_stream": lambda item, _: waited_elsewhere(item),
 }
 
@@ -640,7 +640,7 @@ async def a_source_that_another_stream_fetches_to(device: atops.Device, right: b
     one, two = pair(device)
     host, x = np.ones(BIG, np.float32), device.zeros(BIG)
     await device.wait()
-    one.copy(device.empty(BIG), host)
+    one.copy(device.zeros(BIG), host)
     if right:
         two.wait(one)
     two.copy(host, x)

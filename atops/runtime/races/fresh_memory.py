@@ -1,0 +1,94 @@
+"""What of device memory was allocated and never stored to: who reads it finds whatever was there before.
+
+Only memory whose allocation was seen is looked at, and none that numpy or other processes may store to unseen. A copy
+to other device memory reads nothing of it: what was not written at its source is not written at its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+from weakref import ref
+
+from atops.device.call_site import Site
+from atops.device.memory.allocation import Allocation
+from atops.device.races.race import Access, Race, merged
+from atops.device.races.unwritten import ByteRanges
+from atops.runtime.core.commands import Touch
+from atops.runtime.races.command_clock import Epoch
+from atops.runtime.races.wording import access_of
+
+__all__ = ("UNWRITTEN", "FreshMemory", "Unread", "races_of")
+
+UNWRITTEN: Final = "read of unwritten memory"
+MOST: Final = 4_096  # ranges of one memory: with more all of it counts as written
+Unread: TypeAlias = tuple[Allocation, list[tuple[int, int]]]
+
+
+class FreshMemory:
+    """The bytes of each memory that nothing has stored to. The detector's lock guards all of it."""
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[ByteRanges, ref[Allocation]]] = {}  # by serial; none for what is written
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._left)
+
+    def allocated(self, memory: Allocation) -> None:
+        """Note that memory is new."""
+        if memory.host_visible or memory.device is None or not memory.size:
+            return
+        left, serial = self._left, memory.serial
+        ranges = ByteRanges()
+        ranges.add(0, memory.size)
+        left[serial] = ranges, ref(memory, lambda _: left.pop(serial, None))
+
+    def stored(self, memory: Allocation, start: int, stop: int) -> None:
+        """Note a store."""
+        if (found := self._left.get(memory.serial)) is not None:
+            found[0].remove(start, stop)
+            if not found[0] or len(found[0]) > MOST:
+                del self._left[memory.serial]
+
+    def read(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return what of a read nothing has stored to; it is not returned again."""
+        found = self._left.get(memory.serial)
+        if found is None:
+            return []
+        if memory.host_visible:  # by now
+            del self._left[memory.serial]
+            return []
+        ranges = found[0].common(start, stop)
+        self.stored(memory, start, stop)
+        return ranges
+
+    def copied(self, source: Touch, target: Touch) -> None:
+        """Note a copy within device memory: what is not written is not written there, either."""
+        (memory, start, stop, _), (into, at, end, _) = source, target
+        assert isinstance(memory, Allocation) and isinstance(into, Allocation)
+        self.stored(into, at, end)
+        found = self._left.get(memory.serial)
+        if found is None or memory.host_visible or into.host_visible:
+            return
+        if ranges := found[0].common(start, stop):
+            left, serial = self._left, into.serial
+            if serial not in left:
+                left[serial] = ByteRanges(), ref(into, lambda _: left.pop(serial, None))
+            for low, high in ranges:
+                left[serial][0].add(low - start + at, high - start + at)
+
+
+def races_of(unread: Iterable[Unread], epoch: Epoch) -> list[Race]:
+    """Return the reports of reads of what nothing has stored to, once for each memory."""
+    found = []
+    for memory, ranges in unread:
+        assert memory.device is not None, "only device memory is looked at"
+        site = memory.site if isinstance(memory.site, Site) else None
+        found.append(Race(
+            UNWRITTEN, Access("the allocation", "stores nothing there, nor does any command since", False, site, ""),
+            access_of(epoch, False, memory.device), repr(memory), memory.device, merged(ranges),
+            "store to these bytes before they are read, or allocate with `zeros`: fresh memory holds anything",
+            memory.offset,
+        ))  # fmt: skip
+    return found
