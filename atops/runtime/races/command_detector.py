@@ -149,7 +149,6 @@ class CommandDetector:
         kind = command.__class__
         row = ROWS[kind]
         found: _Found = {}
-        unread: list[Unread] = []
         with self._lock:
             epoch.words = WORDS.get(kind) or row.words(command)
             self._advance(item, epoch, kind, row.effect)
@@ -171,17 +170,11 @@ class CommandDetector:
                         self._note_alloc(epoch, memory, found)
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
-            if kind is Alloc:
-                self._fresh.allocated(command.allocation)
-            elif self._fresh and kind is not Launch:
-                unread = self._unread(kind, [*row.touches(command)])
+            if self._fresh and kind is not Launch and kind is not Alloc:
+                self._late += races_of(self._unread(kind, [*row.touches(command)]), epoch)
             changed = self._memory.begins(epoch) if kind is Copy else None
-        try:
-            if found or changed is not None:
-                self._tell(item, found, changed)
-        finally:
-            if unread:
-                self.findings.add(races_of(unread, epoch), item)
+        if found or changed is not None or self._late:
+            self._tell(item, found, changed)
 
     def allocated(self, memory: Allocation) -> None:
         """Note that memory was allocated, in no stream's order: nothing has stored to it."""
@@ -324,6 +317,7 @@ class CommandDetector:
         """Note what allocates memory, in which a word may be waited for already."""
         history = self._history(memory)
         history.made = epoch
+        self._fresh.allocated(memory)
         for wait in history.waits.values():
             if not before(wait, epoch):
                 found[memory.serial, wait, False, epoch, True] = memory, [(0, memory.size)]
@@ -361,7 +355,8 @@ class CommandDetector:
         """Report clashes. Raises DataRace in strict mode."""
         races = [*([] if changed is None else [changed]), *self._races_of(found)]
         self.findings.add(races, item)
-        if self.strict:
+        self._tell_late()
+        if self.strict and races:
             raise _race_error(races)
 
     def _races_of(self, found: _Found) -> list[Race]:
