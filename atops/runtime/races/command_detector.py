@@ -18,6 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
+from atops.device.races.detector import Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
@@ -281,20 +282,23 @@ class CommandDetector:
                     at.line = line
                 self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
-            unread: list[Race] = []
             if self._fresh:
-                stores = [(memory, start, stop, True) for memory, start, stop, write, _ in footprint if write]
-                self._unread_of(stores)
-                for memory, start, stop, write, line in footprint:
-                    if not write:
-                        unread += races_of(self._unread_of([(memory, start, stop, False)]), lines[line])
+                self._late += self._unread_inside(footprint, lines)
         try:
-            if found:
+            if found or self._late:
                 self._tell(item, found)
         except DataRace as race:
-            failure = failure or race
-        self.findings.add(unread, item)
+            return failure or race
         return failure
+
+    def _unread_inside(self, footprint: list[Touched], lines: Mapping[Site | None, Epoch]) -> list[Race]:
+        """Return what a launch has read of what nothing has stored to, its own threads neither."""
+        self._unread_of([(memory, start, stop, True) for memory, start, stop, write, _ in footprint if write])
+        found = []
+        for memory, start, stop, write, line in footprint:
+            if not write:
+                found += races_of(self._unread_of([(memory, start, stop, False)]), lines[line])
+        return found
 
     def _note(
         self, epoch: Epoch, memory: Allocation, start: int, stop: int, write: bool, found: _Found, late: bool = False
