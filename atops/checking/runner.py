@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
@@ -67,17 +67,17 @@ class Runner:
 
     def __call__(self, chooser: Chooser) -> Ended:
         """Run once. What the program raises is how it failed; Ctrl-C comes out."""
+        self.chooser = chooser
+        executor = self._executor(self.options, self.program, self.backend)
         try:
-            return self._once(chooser)
+            return self._once(self.options, executor)
         finally:
             self.string = self.executor.said()  # and nothing else of the run
             del self.executor, self.chooser
             self.runs += 1
             collect(2 if self.runs % COLLECT_ALL == 0 else OLDER)
 
-    def _once(self, chooser: Chooser) -> Ended:
-        self.chooser = chooser
-        options, executor = self.options, self._executor(self.options, self.program, self.backend)
+    def _once(self, options: EmulatorOptions, executor: ScheduledExecutor) -> Ended:
         self.races = ()
         ended = Ended()
         self._quiet.more()
@@ -125,7 +125,7 @@ class Runner:
                 self._note_races(driver)
             return results.pop()
         loop, context = executor.loop, copy_context()
-        with Interrupts() as interrupts:
+        with Interrupts() as interrupts, _closing(loop):
             driver = Driver(options, executor=executor)
             enter(driver, board_of(driver))
             program = drive(main, arguments, driver, results, interrupts)
@@ -134,7 +134,6 @@ class Runner:
             finally:
                 leave(driver)
                 self._note_races(driver)
-                _close(loop)
         return results.pop()
 
     def _plain(self, options: EmulatorOptions, executor: ScheduledExecutor) -> object:
@@ -215,13 +214,17 @@ class Quiet:
         self._known = 0
 
 
-def _close(loop: ChosenLoop) -> None:
-    """Close a loop as `asyncio.Runner` does, which takes three more runs of it: where something is left."""
-    if loop.has_left():
-        with asyncio.Runner(loop_factory=lambda: loop) as rest:
-            rest.get_loop()
-    else:
-        loop.close()
+@contextmanager
+def _closing(loop: ChosenLoop) -> Iterator[None]:
+    """Close a loop in the end as `asyncio.Runner` does, which takes three more runs of it: where something is left."""
+    try:
+        yield
+    finally:
+        if loop.has_left():
+            with asyncio.Runner(loop_factory=lambda: loop) as rest:
+                rest.get_loop()
+        else:
+            loop.close()
 
 
 async def _awaited(value: Any) -> object:
