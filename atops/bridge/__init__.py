@@ -7,4 +7,5 @@ last_error    the last error of a task or thread
 arguments     numbers, words, texts and lists, read and checked
 handles       the current device, and ints that stand for objects
 pointers      ints that name bytes
+structs       structs of a header, with their layout in C
 """

@@ -11,8 +11,8 @@ import functools
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from enum import IntEnum
-from types import CoroutineType
-from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
+from types import CoroutineType, GenericAlias
+from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, get_args, overload
 from weakref import WeakKeyDictionary
 
 from atops.base.log_fields import get_logger
@@ -29,7 +29,8 @@ from atops.runtime.driver_board import Board
 from atops.runtime.stream import Stream, queue_of
 
 __all__ = (
-    "BLOCKING_SYNC", "SCHEDULES", "SPIN", "Bridge", "Twins", "Wait", "Work", "drive", "spin", "spins", "step", "until",
+    "BLOCKING_SYNC", "SCHEDULES", "SPIN", "Answer", "Bridge", "Codes", "Twins", "Wait", "Work", "drive", "spin",
+    "spins", "step", "until",
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -267,7 +268,11 @@ class Bridge(Generic[C]):
 def _declare(implementation: Callable[..., Any], code: type[IntEnum], outs: int) -> None:
     """Annotate the code in front of the results, for help() and inspect.signature(), which follow `__wrapped__`."""
     annotations = implementation.__annotations__
-    results = annotations.get("return", "object") if outs else ""
+    told = annotations.get("return", "object")
+    if not isinstance(told, str):  # the implementation is also that of another API's function, which has told
+        annotations["return"] = GenericAlias(tuple, (code, *get_args(told)[1:]))
+        return
+    results = told if outs else ""
     if outs > 1:
         results = results.removeprefix("tuple[").removesuffix("]")
     # The modules of the functions have no import of the code's type, so it is passed to their annotations here.

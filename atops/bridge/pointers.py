@@ -10,6 +10,7 @@ region, an imported allocation, scatter memory and a codec's name have one. Its 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -36,10 +37,10 @@ from atops.runtime.memory.copy_ends import end_of, host_bytes
 from atops.runtime.memory.scatter import Scattered
 
 __all__ = (
-    "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",
-    "disown", "find_device", "find_host", "free_after", "give_back", "has_aliases", "host_address", "host_copy",
-    "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "lendable", "memory_from", "operand",
-    "own", "owned", "pinned_at", "reached_memory", "remove_alias",
+    "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "bytes_at", "check_range", "contents",
+    "device_memory", "disown", "find_device", "find_host", "free_after", "give_back", "has_aliases", "host_address",
+    "host_copy", "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "lendable",
+    "memory_from", "operand", "own", "owned", "pinned_at", "reached_memory", "remove_alias",
 )  # fmt: skip
 
 # ---- second names
@@ -341,6 +342,23 @@ def host_address(buffer: object) -> int:
     if isinstance(buffer, np.ndarray):
         return int(buffer.__array_interface__["data"][0])
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # type: ignore[arg-type]  # TypeError says so
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+MS_ASYNC = 1  # msync of this kind only makes the system look each page up
+
+
+def bytes_at(address: int, nbytes: int) -> Bytes:
+    """Return `nbytes` from a host address as an array, which the caller of the C-style function keeps alive.
+
+    Raises InvalidValue where some of them are in no memory of this process.
+    """
+    first = address // mmap.PAGESIZE * mmap.PAGESIZE
+    end = address + nbytes
+    if end >= 1 << 64 or LIBC.msync(ctypes.c_void_p(first), ctypes.c_size_t(end - first), MS_ASYNC):
+        raise InvalidValue(f"{nbytes} bytes at host address {address:#x} are not all memory of this process")
+    found: Bytes = np.frombuffer(memoryview((ctypes.c_uint8 * nbytes).from_address(address)), np.uint8)
+    return found
 
 
 def bad_pointer(message: str) -> CodeError:

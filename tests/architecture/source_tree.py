@@ -33,6 +33,7 @@ FLOORS = {
     "atops.bridge": 5,
     "atops.checking": 5,
     "atops.tops": 5,
+    "atops.hip": 5,
     "atops.aml": 5,
     "atops.apps": APPS,
     "atops.otel": APPS,
@@ -64,7 +65,10 @@ FOLDERS = (
         "atops.runtime.executables",
     ),
     ("atops.checking.strategies", "atops.checking"),
-    ("atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.aml"),
+    (
+        "atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.hip.header",
+        "atops.hip.functions", "atops.hip", "atops.aml",
+    ),
     ("atops", "atops.apps"),
     (
         "atops_widgets.feed", "atops_widgets.drawing", "atops_widgets.timeline", "atops_widgets.queues",

@@ -39,16 +39,22 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
+    "atops.hip.aio": "a public name",
+    "atops.hip.functions.event": "a family of functions has a file",
+    "atops.hip.functions.host": "one idea: host memory as C names it",
+    "atops.hip.hip": "a public name",
     "atops.tops.aio": "a public name",
     "atops_widgets.magics.checking": "what a cell becomes to be checked, beside the magics of which it is one",
 }
 LONG_FUNCTIONS: dict[str, str] = {
+    "atops.hip.functions.device:_properties_of": "a struct of a hundred figures, each known one on a line",
     "atops.runtime.queues.drain:DrainedQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
     "atops.runtime.stream_memory:MemoryVerbs.copy": "the commonest command: a call costs a twentieth of its rate",
 }
 SHADOWING_NAMES: dict[str, str] = {
     "atops.runtime.commands.copy": "the family of copies",
     "atops.runtime.queues.queue": "the queue of a stream",
+    "atops.hip.functions.copy": "the family of copies",
     "atops.tops.functions.copy": "the family of copies",
     "atops.base.trace": "the field's word",
     "atops.trace": "the field's word",

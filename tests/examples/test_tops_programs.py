@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = sorted(path for family in ("tops", "aml") for path in (ROOT / "examples" / family).glob("*.py"))
+PROGRAMS = sorted(path for family in ("tops", "hip", "aml") for path in (ROOT / "examples" / family).glob("*.py"))
 NAMES = [path.stem for path in PROGRAMS]
 
 

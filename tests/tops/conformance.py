@@ -18,20 +18,29 @@ from atops.base.result_codes import Result
 from atops.bridge.call import SCHEDULES
 from atops.bridge.declarations import Function
 from atops.bridge.handles import register, take
+from atops.hip.functions import api as hip_api
+from atops.hip.header.error_codes import hipError_t
+from atops.hip.header.functions import FUNCTIONS as HIP_FUNCTIONS
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
-from atops.tops.functions.api import TWINS, forget, last
+from atops.tops.functions import api as tops_api
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
-from atops.tops.header.functions import FUNCTIONS
+from atops.tops.header.functions import FUNCTIONS as TOPS_FUNCTIONS
 from tests.every import failures
 from tests.runtime.boards import PATIENCE
 
-__all__ = ("Case", "Conformance", "World", "implementation", "new_world")
+__all__ = ("FUNCTIONS", "Case", "Conformance", "World", "implementation", "new_world")
 
-ORDINALS = frozenset({"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice"})  # what numbers a device
+FUNCTIONS = {**TOPS_FUNCTIONS, **HIP_FUNCTIONS}
+TWINS = {**tops_api.TWINS, **hip_api.TWINS}
+# What numbers a device.
+ORDINALS = frozenset(
+    {"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice", "dstDeviceId", "srcDeviceId"}
+)
+CODES = (topsError_t, hipError_t)
 HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t",
-                "topsrtcProgram")
+                "topsrtcProgram", "hipStream_t", "hipEvent_t", "hipMemPool_t")
 
 
 @dataclass
@@ -96,14 +105,20 @@ class Case(NamedTuple):
     function: str
     what: str
     arguments: Arguments
-    code: topsError_t | topsrtcResult
+    code: topsError_t | topsrtcResult | hipError_t
 
 
 def implementation(name: str) -> Callable[..., tuple[Any, ...]]:
     """Return the C-style function of a name."""
     import atops.tops as tops
+    from atops.hip import hip
 
-    return getattr(tops, name)
+    return getattr(hip if name in HIP_FUNCTIONS else tops, name)
+
+
+def api_of(name: str) -> Any:
+    """Return the API of a function, which has its last error."""
+    return hip_api if name in HIP_FUNCTIONS else tops_api
 
 
 class Conformance:
@@ -152,7 +167,7 @@ class Conformance:
                 (function.name, each.name)
                 for function, each in typed
                 if ("*" in each.type or each.type in HANDLE_TYPES)
-                and each.type != "topsStream_t"
+                and each.type not in ("topsStream_t", "hipStream_t")
                 and (function.name, each.name) not in cls.nullable
             ],
             "test_wrong_device": [
@@ -174,7 +189,7 @@ class Conformance:
     @classmethod
     def met(cls) -> set[tuple[str, Result]]:
         """Return the codes that cases meet, of which the entries need not tell."""
-        return {(case.function, Result(int(case.code))) for case in cls.bad if isinstance(case.code, topsError_t)}
+        return {(case.function, Result(int(case.code))) for case in cls.bad if isinstance(case.code, CODES)}
 
     # ---- the tests: each goes through its rows, with a new board for each
 
@@ -229,7 +244,7 @@ class Conformance:
         assert answer[0] == 0, explain(answer)
         assert len(answer) == 1 + FUNCTIONS[name].outs
         assert None not in answer[1:]
-        assert last() is None
+        assert api_of(name).last() is None
 
     def check_keywords(self, world: World, name: str) -> None:
         """Check one row of `test_keywords`."""
@@ -278,12 +293,13 @@ class Conformance:
     def check_failure(self, world: World, name: str, case: Case) -> None:
         """Check one row of `test_failure`."""
         arguments = arguments_of(case.arguments, world)
-        forget()
+        api_of(name).forget()
         answer = implementation(name)(*arguments)
         assert answer[0] is case.code, explain(answer)
         assert answer[1:] == (None,) * FUNCTIONS[name].outs
-        if case.code is not topsError_t.topsErrorNotReady and isinstance(case.code, topsError_t):
-            assert last() is not None and last().code is case.code
+        if case.code != Result.NotReady and isinstance(case.code, CODES):
+            stored = api_of(name).last()
+            assert stored is not None and stored.code is case.code
 
     def after_row(self) -> None:
         """Undo what a row leaves behind outside its board."""
@@ -310,7 +326,7 @@ class Conformance:
         return implementation(name)(**{**self._arguments(world, name), parameter: value})
 
     def _fails(self, answer: tuple[Any, ...], name: str) -> None:
-        assert answer[0] not in (0, topsError_t.topsErrorUnknown), explain(answer)
+        assert answer[0] not in (0, Result.Unknown), explain(answer)
         assert answer[1:] == (None,) * FUNCTIONS[name].outs
 
 
@@ -334,11 +350,12 @@ def required(function: Function) -> int:
 
 def explain(answer: tuple[Any, ...]) -> str:
     """Return what to print with an answer that was not expected."""
-    error = last()
+    error = (hip_api if isinstance(answer[0], hipError_t) else tops_api).last()
     return f"{answer!r}: {error.message if error else ''}"
 
 
 def fresh() -> None:
     """Forget what an earlier test left behind in this thread."""
-    forget()
+    tops_api.forget()
+    hip_api.forget()
     SCHEDULES.clear()

@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from atops.base.result_codes import Result
-from atops.tops.header.functions import FUNCTIONS
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
-from tests.tops.conformance import Conformance
+from tests.tops.conformance import FUNCTIONS, Conformance
 
 __all__ = ("KINDS", "Family", "classes", "families", "main", "show", "show_behaviours")
 
@@ -79,9 +78,10 @@ class Family:
 
 
 def classes() -> list[type[Conformance]]:
-    """Return the conformance classes of every test file of this folder."""
+    """Return the conformance classes of every test file of the facades."""
     found: dict[type[Conformance], None] = {}
-    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+    folder = Path(__file__).parent
+    for path in sorted(path for each in (folder, folder.parent / "hip") for path in each.rglob("test_*.py")):
         name = ".".join(path.relative_to(Path(__file__).parents[2]).with_suffix("").parts)
         for each in vars(importlib.import_module(name)).values():
             if isinstance(each, type) and issubclass(each, Conformance) and each is not Conformance:

@@ -6,8 +6,6 @@ is read after it was written, without an invalidation in between.
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +25,7 @@ from atops.bridge.pointers import (
     address_of,
     alias_at,
     bad_pointer,
+    bytes_at,
     device_memory,
     disown,
     find_device,
@@ -42,7 +41,7 @@ from atops.bridge.pointers import (
     remove_alias,
 )
 from atops.device.arch import Architecture
-from atops.device.memory.allocation import Allocation, Bytes
+from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import BankStatistics
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.device import Device
@@ -291,7 +290,7 @@ def topsHostRegister(hostPtr: object, sizeBytes: int, flags: int) -> None:
         address = whole(hostPtr, "hostPtr")
         if is_device_address(current_board(), address):  # its bytes may be mapped in this process, but not for long
             raise InvalidValue(f"hostPtr must be host memory, got {address:#x}, an address of device memory")
-        found = _bytes_at(address, nbytes)
+        found = bytes_at(address, nbytes)
     else:
         view = host_bytes(hostPtr, "hostPtr")
         if nbytes > view.nbytes:
@@ -358,23 +357,6 @@ class _HostOrigin(NamedTuple):
 
 
 ORIGINS: WeakKeyDictionary[Allocation, _HostOrigin] = WeakKeyDictionary()
-
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-MS_ASYNC = 1  # msync of this kind only makes the system look each page up
-
-
-def _bytes_at(address: int, nbytes: int) -> Bytes:
-    """Return `nbytes` from a host address as an array, which the caller of the C-style function keeps alive.
-
-    Raises InvalidValue where some of them are in no memory of this process.
-    """
-    first = address // mmap.PAGESIZE * mmap.PAGESIZE
-    end = address + nbytes
-    if end >= 1 << 64 or LIBC.msync(ctypes.c_void_p(first), ctypes.c_size_t(end - first), MS_ASYNC):
-        raise InvalidValue(f"{nbytes} bytes at host address {address:#x} are not all memory of this process")
-    found: Bytes = np.frombuffer(memoryview((ctypes.c_uint8 * nbytes).from_address(address)), np.uint8)
-    return found
 
 
 # ---- attributes

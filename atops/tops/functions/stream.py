@@ -46,10 +46,11 @@ from atops.tops.header.error_codes import topsError_t
 from atops.tops.header.functions import FUNCTIONS
 
 __all__ = (
-    "topsEventCreate", "topsEventCreateWithFlags", "topsEventDestroy", "topsEventElapsedTime", "topsEventQuery",
-    "topsEventRecord", "topsEventSynchronize", "topsStreamAddCallback", "topsStreamCreate", "topsStreamCreateWithFlags",
-    "topsStreamDestroy", "topsStreamQuery", "topsStreamSynchronize", "topsStreamWaitEvent", "topsStreamWaitValue32",
-    "topsStreamWaitValue32Async", "topsStreamWriteValue32", "topsStreamWriteValue32Async",
+    "new_event", "new_stream", "raise_failure", "topsEventCreate", "topsEventCreateWithFlags", "topsEventDestroy",
+    "topsEventElapsedTime", "topsEventQuery", "topsEventRecord", "topsEventSynchronize", "topsStreamAddCallback",
+    "topsStreamCreate", "topsStreamCreateWithFlags", "topsStreamDestroy", "topsStreamQuery", "topsStreamSynchronize",
+    "topsStreamWaitEvent", "topsStreamWaitValue32", "topsStreamWaitValue32Async", "topsStreamWriteValue32",
+    "topsStreamWriteValue32Async",
 )  # fmt: skip
 
 # ---- streams (2.4)
@@ -61,7 +62,7 @@ WORD: Final = 4  # bytes
 @call
 def topsStreamCreate() -> int:
     """Return a new stream of the current device, which takes part in null-stream order."""
-    return _new_stream(0)
+    return new_stream(0)
 
 
 @call
@@ -72,7 +73,7 @@ def topsStreamCreateWithFlags(flags: int) -> int:
     callbacks hold the stream; topsStreamNonMerging is true of every stream here: each command stays one of its own.
     InvalidValue: other bits.
     """
-    return _new_stream(flags_in(flags, STREAM_FLAGS))
+    return new_stream(flags_in(flags, STREAM_FLAGS))
 
 
 @call
@@ -207,9 +208,13 @@ def topsStreamWaitValue32Async(dst: int, value: int, flags: int, stream: int | N
     target.wait_value(word, number, condition)
 
 
-def _new_stream(flags: int) -> int:
+def new_stream(flags: int, priority: int = 0, cluster_mask: int | None = None, sip_mask: int | None = None) -> int:
+    """Return the handle of a new stream of the current device."""
     context = current_device().context
-    queue = OwningQueue(context, nonblocking=bool(flags & topsStreamNonBlocking), flags=flags)
+    nonblocking = bool(flags & topsStreamNonBlocking)
+    queue = OwningQueue(
+        context, nonblocking=nonblocking, flags=flags, priority=priority, cluster_mask=cluster_mask, sip_mask=sip_mask
+    )
     queue.handle = register(queue.stream, context)
     return queue.handle
 
@@ -350,13 +355,13 @@ def topsEventCreateWithFlags(flags: int) -> int:
     NotSupported; topsEventStrongOrder is true of every event; one of the two release flags has no effect.
     InvalidValue: other bits, both release flags, Interprocess without DisableTiming. NotInitialized: a closed board.
     """
-    return _new_event(flags_in(flags, EVENT_FLAGS))
+    return new_event(flags_in(flags, EVENT_FLAGS))
 
 
 @call
 def topsEventCreate() -> int:
     """Return a new event of the current device that times and can be recorded again. NotInitialized: a closed board."""
-    return _new_event(0)
+    return new_event(0)
 
 
 @call
@@ -388,7 +393,7 @@ async def topsEventSynchronize(event: int) -> None:
     """
     awaited = event_of(event)
     await until(awaited)
-    _raise_failure(awaited)
+    raise_failure(awaited)
 
 
 @call.instead({Result.NotSupported: Result.InvalidHandle})
@@ -400,8 +405,8 @@ def topsEventElapsedTime(start: int, stop: int) -> float:
     """
     first, last = event_of(start), event_of(stop)
     milliseconds = last - first
-    _raise_failure(first)
-    _raise_failure(last)
+    raise_failure(first)
+    raise_failure(last)
     return milliseconds
 
 
@@ -413,11 +418,12 @@ def topsEventQuery(event: int) -> topsError_t | None:
     """
     asked = event_of(event)
     done = asked.is_done
-    _raise_failure(asked)
+    raise_failure(asked)
     return None if done else topsError_t.topsErrorNotReady
 
 
-def _new_event(flags: int) -> int:
+def new_event(flags: int) -> int:
+    """Return the handle of a new event of the current device. Raises InvalidValue for flags that exclude each other."""
     if flags & RELEASES == RELEASES:
         raise InvalidValue(f"flags must have at most one of ReleaseToDevice and ReleaseToSystem, got {flags:#x}")
     if flags & topsEventInterprocess and not flags & topsEventDisableTiming:
@@ -434,7 +440,7 @@ def _new_event(flags: int) -> int:
     return register(event, context)
 
 
-def _raise_failure(event: Event) -> None:
+def raise_failure(event: Event) -> None:
     """Raise the failure of the stream that the event was recorded in, or of the record itself (2.5, failures)."""
     record = event.completion
     if record is None:

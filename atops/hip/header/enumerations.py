@@ -1,0 +1,202 @@
+"""The enumerations of the public header, as types whose members have the names of C."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = (
+    "hipDeviceAttribute_t",
+    "hipMemAccessFlags",
+    "hipMemAllocationHandleType",
+    "hipMemAllocationType",
+    "hipMemLocationType",
+    "hipMemPoolAttr",
+    "hipMemcpyKind",
+    "hipMemoryType",
+)  # fmt: skip
+
+
+class hipMemoryType(IntEnum):
+    """What kind of memory a pointer points into."""
+
+    hipMemoryTypeUnregistered = 0
+    hipMemoryTypeHost = 1
+    hipMemoryTypeDevice = 2
+    hipMemoryTypeManaged = 3
+    hipMemoryTypeArray = 10
+    hipMemoryTypeUnified = 11
+
+
+class hipDeviceAttribute_t(IntEnum):
+    """What hipDeviceGetAttribute can be asked for."""
+
+    hipDeviceAttributeEccEnabled = 0
+    hipDeviceAttributeCudaCompatibleBegin = 0
+    hipDeviceAttributeAccessPolicyMaxWindowSize = 1
+    hipDeviceAttributeAsyncEngineCount = 2
+    hipDeviceAttributeCanMapHostMemory = 3
+    hipDeviceAttributeCanUseHostPointerForRegisteredMem = 4
+    hipDeviceAttributeClockRate = 5
+    hipDeviceAttributeComputeMode = 6
+    hipDeviceAttributeComputePreemptionSupported = 7
+    hipDeviceAttributeConcurrentKernels = 8
+    hipDeviceAttributeConcurrentManagedAccess = 9
+    hipDeviceAttributeCooperativeLaunch = 10
+    hipDeviceAttributeCooperativeMultiDeviceLaunch = 11
+    hipDeviceAttributeDeviceOverlap = 12
+    hipDeviceAttributeDirectManagedMemAccessFromHost = 13
+    hipDeviceAttributeGlobalL1CacheSupported = 14
+    hipDeviceAttributeHostNativeAtomicSupported = 15
+    hipDeviceAttributeIntegrated = 16
+    hipDeviceAttributeIsMultiGpuBoard = 17
+    hipDeviceAttributeKernelExecTimeout = 18
+    hipDeviceAttributeL2CacheSize = 19
+    hipDeviceAttributeLocalL1CacheSupported = 20
+    hipDeviceAttributeLuid = 21
+    hipDeviceAttributeLuidDeviceNodeMask = 22
+    hipDeviceAttributeComputeCapabilityMajor = 23
+    hipDeviceAttributeManagedMemory = 24
+    hipDeviceAttributeMaxBlocksPerMultiProcessor = 25
+    hipDeviceAttributeMaxBlockDimX = 26
+    hipDeviceAttributeMaxBlockDimY = 27
+    hipDeviceAttributeMaxBlockDimZ = 28
+    hipDeviceAttributeMaxGridDimX = 29
+    hipDeviceAttributeMaxGridDimY = 30
+    hipDeviceAttributeMaxGridDimZ = 31
+    hipDeviceAttributeMaxSurface1D = 32
+    hipDeviceAttributeMaxSurface1DLayered = 33
+    hipDeviceAttributeMaxSurface2D = 34
+    hipDeviceAttributeMaxSurface2DLayered = 35
+    hipDeviceAttributeMaxSurface3D = 36
+    hipDeviceAttributeMaxSurfaceCubemap = 37
+    hipDeviceAttributeMaxSurfaceCubemapLayered = 38
+    hipDeviceAttributeMaxTexture1DWidth = 39
+    hipDeviceAttributeMaxTexture1DLayered = 40
+    hipDeviceAttributeMaxTexture1DLinear = 41
+    hipDeviceAttributeMaxTexture1DMipmap = 42
+    hipDeviceAttributeMaxTexture2DWidth = 43
+    hipDeviceAttributeMaxTexture2DHeight = 44
+    hipDeviceAttributeMaxTexture2DGather = 45
+    hipDeviceAttributeMaxTexture2DLayered = 46
+    hipDeviceAttributeMaxTexture2DLinear = 47
+    hipDeviceAttributeMaxTexture2DMipmap = 48
+    hipDeviceAttributeMaxTexture3DWidth = 49
+    hipDeviceAttributeMaxTexture3DHeight = 50
+    hipDeviceAttributeMaxTexture3DDepth = 51
+    hipDeviceAttributeMaxTexture3DAlt = 52
+    hipDeviceAttributeMaxTextureCubemap = 53
+    hipDeviceAttributeMaxTextureCubemapLayered = 54
+    hipDeviceAttributeMaxThreadsDim = 55
+    hipDeviceAttributeMaxThreadsPerBlock = 56
+    hipDeviceAttributeMaxThreadsPerMultiProcessor = 57
+    hipDeviceAttributeMaxPitch = 58
+    hipDeviceAttributeMemoryBusWidth = 59
+    hipDeviceAttributeMemoryClockRate = 60
+    hipDeviceAttributeComputeCapabilityMinor = 61
+    hipDeviceAttributeMultiGpuBoardGroupID = 62
+    hipDeviceAttributeMultiprocessorCount = 63
+    hipDeviceAttributeUnused1 = 64
+    hipDeviceAttributePageableMemoryAccess = 65
+    hipDeviceAttributePageableMemoryAccessUsesHostPageTables = 66
+    hipDeviceAttributePciBusId = 67
+    hipDeviceAttributePciDeviceId = 68
+    hipDeviceAttributePciDomainID = 69
+    hipDeviceAttributePersistingL2CacheMaxSize = 70
+    hipDeviceAttributeMaxRegistersPerBlock = 71
+    hipDeviceAttributeMaxRegistersPerMultiprocessor = 72
+    hipDeviceAttributeReservedSharedMemPerBlock = 73
+    hipDeviceAttributeMaxSharedMemoryPerBlock = 74
+    hipDeviceAttributeSharedMemPerBlockOptin = 75
+    hipDeviceAttributeSharedMemPerMultiprocessor = 76
+    hipDeviceAttributeSingleToDoublePrecisionPerfRatio = 77
+    hipDeviceAttributeStreamPrioritiesSupported = 78
+    hipDeviceAttributeSurfaceAlignment = 79
+    hipDeviceAttributeTccDriver = 80
+    hipDeviceAttributeTextureAlignment = 81
+    hipDeviceAttributeTexturePitchAlignment = 82
+    hipDeviceAttributeTotalConstantMemory = 83
+    hipDeviceAttributeTotalGlobalMem = 84
+    hipDeviceAttributeUnifiedAddressing = 85
+    hipDeviceAttributeUnused2 = 86
+    hipDeviceAttributeWarpSize = 87
+    hipDeviceAttributeMemoryPoolsSupported = 88
+    hipDeviceAttributeVirtualMemoryManagementSupported = 89
+    hipDeviceAttributeHostRegisterSupported = 90
+    hipDeviceAttributeMemoryPoolSupportedHandleTypes = 91
+    hipDeviceAttributeCudaCompatibleEnd = 9999
+    hipDeviceAttributeClockInstructionRate = 10000
+    hipDeviceAttributeAmdSpecificBegin = 10000
+    hipDeviceAttributeUnused3 = 10001
+    hipDeviceAttributeMaxSharedMemoryPerMultiprocessor = 10002
+    hipDeviceAttributeUnused4 = 10003
+    hipDeviceAttributeUnused5 = 10004
+    hipDeviceAttributeHdpMemFlushCntl = 10005
+    hipDeviceAttributeHdpRegFlushCntl = 10006
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedFunc = 10007
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedGridDim = 10008
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedBlockDim = 10009
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedSharedMem = 10010
+    hipDeviceAttributeIsLargeBar = 10011
+    hipDeviceAttributeAsicRevision = 10012
+    hipDeviceAttributeCanUseStreamWaitValue = 10013
+    hipDeviceAttributeImageSupport = 10014
+    hipDeviceAttributePhysicalMultiProcessorCount = 10015
+    hipDeviceAttributeFineGrainSupport = 10016
+    hipDeviceAttributeWallClockRate = 10017
+    hipDeviceAttributeAmdSpecificEnd = 19999
+    hipDeviceAttributeVendorSpecificBegin = 20000
+
+
+class hipMemPoolAttr(IntEnum):
+    """The attributes of a pool of memory (001 hipMemPoolSetAttribute)."""
+
+    hipMemPoolReuseFollowEventDependencies = 1
+    hipMemPoolReuseAllowOpportunistic = 2
+    hipMemPoolReuseAllowInternalDependencies = 3
+    hipMemPoolAttrReleaseThreshold = 4
+    hipMemPoolAttrReservedMemCurrent = 5
+    hipMemPoolAttrReservedMemHigh = 6
+    hipMemPoolAttrUsedMemCurrent = 7
+    hipMemPoolAttrUsedMemHigh = 8
+
+
+class hipMemLocationType(IntEnum):
+    """What a location of memory is."""
+
+    hipMemLocationTypeInvalid = 0
+    hipMemLocationTypeDevice = 1
+
+
+class hipMemAccessFlags(IntEnum):
+    """What a device may do with the memory of a pool."""
+
+    hipMemAccessFlagsProtNone = 0
+    hipMemAccessFlagsProtRead = 1
+    hipMemAccessFlagsProtReadWrite = 3
+
+
+class hipMemAllocationType(IntEnum):
+    """How the memory of a pool is allocated."""
+
+    hipMemAllocationTypeInvalid = 0
+    hipMemAllocationTypePinned = 1
+    hipMemAllocationTypeMax = 2147483647
+
+
+class hipMemAllocationHandleType(IntEnum):
+    """By which handles a pool can be shared with other processes."""
+
+    hipMemHandleTypeNone = 0
+    hipMemHandleTypePosixFileDescriptor = 1
+    hipMemHandleTypeWin32 = 2
+    hipMemHandleTypeWin32Kmt = 4
+
+
+class hipMemcpyKind(IntEnum):
+    """From where to where a copy goes."""
+
+    hipMemcpyHostToHost = 0
+    hipMemcpyHostToDevice = 1
+    hipMemcpyDeviceToHost = 2
+    hipMemcpyDeviceToDevice = 3
+    hipMemcpyDefault = 4

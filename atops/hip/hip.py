@@ -1,0 +1,24 @@
+"""HIP's functions, enumerations, flags and structs under their own names: `from atops.hip import hip`."""
+
+from __future__ import annotations
+
+from atops.bridge.codes import check as check
+from atops.bridge.pointers import host_view as host_view
+from atops.hip.functions.copy import *  # noqa: F403  # the names of the header
+from atops.hip.functions.device import *  # noqa: F403
+from atops.hip.functions.event import *  # noqa: F403
+from atops.hip.functions.memory import *  # noqa: F403
+from atops.hip.functions.pools import *  # noqa: F403
+from atops.hip.functions.stream import *  # noqa: F403
+from atops.hip.header import constants, enumerations, structs
+from atops.hip.header.constants import *  # noqa: F403
+from atops.hip.header.enumerations import *  # noqa: F403
+from atops.hip.header.error_codes import hipError_t as hipError_t
+from atops.hip.header.functions import FUNCTIONS
+from atops.hip.header.pointers import DeviceArray as DeviceArray
+from atops.hip.header.pointers import Pointer as Pointer
+from atops.hip.header.structs import *  # noqa: F403
+
+VALUES = (constants, enumerations, structs)
+EXTRAS = ("DeviceArray", "Pointer", "check", "hipError_t", "host_view")
+__all__ = tuple(sorted({*FUNCTIONS, *(name for part in VALUES for name in part.__all__), *EXTRAS}))

@@ -1,0 +1,216 @@
+"""What programs of HIP rely on: host pointers, arrays, words, masks, callbacks, pools, errors, the other facade."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import fields
+
+import anyio
+import numpy as np
+import pytest
+
+import atops
+import atops.tops as tops
+from atops.base.errors import InvalidValue
+from atops.bridge.handles import stream_of
+from atops.hip import aio, hip
+from atops.hip.header import structs
+from tests.runtime.boards import PATIENCE, Latch
+
+E = hip.hipError_t
+D2H, H2D = hip.hipMemcpyKind.hipMemcpyDeviceToHost, hip.hipMemcpyKind.hipMemcpyHostToDevice
+USED = hip.hipMemPoolAttr.hipMemPoolAttrUsedMemCurrent
+check = hip.check
+
+
+def stream() -> int:
+    """Return a stream that takes no part in null-stream order."""
+    return check(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+
+
+def test_host_pointers(world):
+    """Arrays, ctypes objects, byref, pointers, void pointers and bare addresses are host memory."""
+    numbers = np.arange(4, dtype=np.int32)
+    memory = check(hip.hipMalloc(16))
+    for source in (numbers, bytearray(numbers), ctypes.c_void_p(numbers.ctypes.data), numbers.ctypes.data):
+        check(hip.hipMemset(memory, 0, 16))
+        check(hip.hipMemcpy(memory, source, 16, H2D))
+        into = (ctypes.c_int * 4)()
+        for target in (into, ctypes.byref(into), ctypes.pointer(into), ctypes.addressof(into)):
+            ctypes.memset(into, 0, 16)
+            check(hip.hipMemcpy(target, memory, 16, D2H))
+            assert list(into) == [0, 1, 2, 3]
+    assert hip.hipMemcpy(memory, 4096, 16, H2D) == (E.hipErrorInvalidValue,)
+
+
+def test_device_array(world):
+    """A pointer to device memory is an int with a type and a shape; a part is a pointer into it."""
+    made = check(hip.hipMalloc(96))
+    array = made.configure(typestr="float32", shape=(4, 6))
+    assert array is made and (array.shape, array.rank, array.size, array.itemsize) == ((4, 6), 2, 24, 4)
+    assert array[1] == int(array) + 24 and array[1].shape == (6,)
+    assert array[1, 2:4] == int(array) + 32 and array[1, 2].nbytes == 4 and array[2:].shape == (2, 6)
+    assert array.__cuda_array_interface__["data"] == (int(array), False)
+    assert array.as_c_void_p().value == int(array) and array.createRef() == array and not array.is_ptr_null
+    with pytest.raises(InvalidValue, match="contiguous"):
+        array[:, 1]
+    with pytest.raises(InvalidValue, match="96"):
+        array.configure(shape=(5, 6))
+    assert check(hip.hipMalloc(0)) == 0 and hip.hipFree(None) == (E.hipSuccess,)
+
+
+def test_words(world):
+    """Comparisons are unsigned and under the mask; Nor is the complement over all bits."""
+    memory = check(hip.hipMalloc(8))
+    for bits, wait, write in (
+        (32, hip.hipStreamWaitValue32, hip.hipStreamWriteValue32),
+        (64, hip.hipStreamWaitValue64, hip.hipStreamWriteValue64),
+    ):
+        full = (1 << bits) - 1
+        for start, value, flags, mask, end in (
+            (0, 1 << bits - 1, hip.hipStreamWaitValueGte, full, full),
+            (full, 5, hip.hipStreamWaitValueEq, 0xF, 0xF5),
+            (0xF0, 0xFF, hip.hipStreamWaitValueAnd, 0xF, 0xF1),
+            (full, full, hip.hipStreamWaitValueNor, full, 0),
+        ):
+            waits, other = stream(), stream()
+            check(write(other, memory, start, 0))
+            check(hip.hipStreamSynchronize(other))
+            if flags == hip.hipStreamWaitValueNor:
+                value = full >> 1  # the top bit is free once the word is 0
+            check(wait(waits, memory, value, flags, mask))
+            assert hip.hipStreamQuery(waits) == (E.hipErrorNotReady,), (bits, flags)
+            check(write(other, memory, end, 7))
+            stream_of(waits).sync(PATIENCE)
+
+
+def test_compute_unit_masks(world):
+    """A mask is stored with zeros behind the last SIP; without one all SIPs are in it."""
+    into = (ctypes.c_uint32 * 3)(7, 7, 7)
+    check(hip.hipExtStreamGetCUMask(stream(), 3, into))
+    assert list(into) == [0xFFFFFF, 0, 0]
+    some = check(hip.hipExtStreamCreateWithCUMask(2, np.array([0xFF00F00F, 0xFFFFFFFF], np.uint32)))
+    check(hip.hipExtStreamGetCUMask(some, 3, into))
+    assert list(into) == [0x00F00F & 0xFFFFFF, 0, 0]
+    assert (stream_of(some).cluster_mask, stream_of(some).sip_mask) == (3, 0xF)
+
+
+def test_callbacks_hold_their_stream_and_tell_the_failure(world):
+    """A callback gets stream, status and data; what comes after it waits. Every priority is in the range."""
+    handle, told = stream(), []
+    check(hip.hipStreamAddCallback(handle, lambda *given: told.append(given), "data", 0))
+    check(hip.hipLaunchHostFunc(handle, told.append, 3))
+    stream_of(handle).sync(PATIENCE)
+    assert told == [(handle, E.hipSuccess, "data"), 3]
+    latch = Latch(world.device)
+    latch.hold(stream_of(handle))
+    check(hip.hipStreamAddCallback(handle, lambda _, status, data: told.append(status), None, 0))
+    stream_of(handle).abort()
+    latch.open()
+    world.let_run()
+    assert isinstance(told[-1], hip.hipError_t) and told[-1] is not E.hipSuccess
+    urgent = check(hip.hipStreamCreateWithPriority(0, -99))
+    assert hip.hipStreamGetPriority(urgent) == (E.hipSuccess, -2)
+    assert hip.hipStreamGetFlags(urgent) == (E.hipSuccess, 0)
+
+
+def test_pools(world):
+    """Memory outlives its stream, hipFree gives it back too, and a destroyed pool's memory stays until it is freed."""
+    pool, used = check(hip.hipDeviceGetDefaultMemPool(0)), ctypes.c_uint64()
+    assert pool == check(hip.hipDeviceGetMemPool(0))
+    handle = stream()
+    first, second = (check(hip.hipMallocAsync(1000, handle)) for _ in range(2))
+    check(hip.hipStreamDestroy(handle))
+    check(hip.hipMemPoolGetAttribute(pool, USED, ctypes.byref(used)))
+    assert used.value == 2000
+    check(hip.hipFree(first))
+    check(hip.hipFreeAsync(second, None))
+    check(hip.hipDeviceSynchronize())
+    check(hip.hipMemPoolGetAttribute(pool, USED, used))
+    assert used.value == 0
+    assert hip.hipFreeAsync(second, None) == hip.hipFree(first) == (E.hipErrorInvalidValue,)
+    for attr in hip.hipMemPoolAttr.hipMemPoolReuseAllowOpportunistic, hip.hipMemPoolAttr.hipMemPoolAttrReleaseThreshold:
+        check(hip.hipMemPoolSetAttribute(pool, attr, np.zeros(1, np.uint64)))
+        got = ctypes.c_uint64(9)
+        check(hip.hipMemPoolGetAttribute(pool, attr, got))
+        assert got.value == 0
+    props = hip.hipMemPoolProps(1, 0, hip.hipMemLocation(1, 0))
+    own = check(hip.hipMemPoolCreate(props))
+    check(hip.hipDeviceSetMemPool(0, own))
+    memory = check(hip.hipMallocAsync(64, None))
+    check(hip.hipMemPoolDestroy(own))
+    assert hip.hipDeviceGetMemPool(0) == (E.hipSuccess, pool)
+    assert hip.hipMemPoolDestroy(own) == hip.hipMemPoolTrimTo(own, 0) == (E.hipErrorInvalidValue,)
+    check(hip.hipMemset(memory, 1, 64))
+    check(hip.hipFreeAsync(memory, None))
+
+
+def test_last_error(world):
+    """HipGetLastError resets, hipPeekAtLastError does not, NotReady is no failure; TOPS has a last error of its own."""
+    assert hip.hipFree(3) == (E.hipErrorInvalidValue,)
+    check(hip.hipInit(0))
+    assert hip.hipPeekAtLastError() == hip.hipPeekAtLastError() == (E.hipErrorInvalidValue,)
+    assert tops.topsPeekAtLastError() == (tops.topsSuccess,)
+    assert hip.hipGetLastError() == (E.hipErrorInvalidValue,)
+    assert hip.hipGetLastError() == (E.hipSuccess,)
+    assert hip.hipGetErrorName(E.hipErrorNotReady) == (E.hipSuccess, b"hipErrorNotReady")
+    assert b"memory" in hip.hipGetErrorString(E.hipErrorOutOfMemory)[1]
+    with pytest.raises(InvalidValue, match="hipHostRegister"):
+        check(hip.hipHostUnregister(None))
+
+
+def test_the_facades_share_their_objects(world):
+    """Streams, events and memory of one are those of the other, and of the object API."""
+    handle = stream()
+    assert tops.topsStreamQuery(handle) == (tops.topsSuccess,)
+    made = tops.check(tops.topsEventCreate())
+    check(hip.hipEventRecord(made, handle))
+    stream_of(handle).wait(stream_of(handle).record())
+    check(hip.hipEventSynchronize(made))
+    memory = check(hip.hipMalloc(8))
+    assert tops.topsFree(memory) == (tops.topsSuccess,)
+    with atops.Device(0).create_stream() as other:
+        check(hip.hipStreamSynchronize(other))
+
+
+def test_properties_are_those_of_the_chip(world):
+    """The struct is filled in place; attributes say the same."""
+    told = hip.hipDeviceProp_t()
+    check(hip.hipGetDeviceProperties(told, 1))
+    assert (told.gcnArchName, told.warpSize, told.multiProcessorCount, told.maxThreadsPerBlock) == (b"gcu300", 1, 2, 12)
+    assert told.arch.has3dGrid == 1 and told.arch.hasWarpVote == 0 and "warpSize" in told.PROPERTIES()
+    A = hip.hipDeviceAttribute_t
+    for attr, value in (
+        (A.hipDeviceAttributeWarpSize, 1), (A.hipDeviceAttributeMaxBlockDimX, 12),
+        (A.hipDeviceAttributeMultiprocessorCount, 2), (A.hipDeviceAttributePhysicalMultiProcessorCount, 24),
+        (A.hipDeviceAttributeMemoryPoolsSupported, 1), (A.hipDeviceAttributeMaxTexture1DWidth, 0),
+        (A.hipDeviceAttributeTotalGlobalMem, (1 << 31) - 1), (A.hipDeviceAttributePciBusId, told.pciBusID),
+    ):  # fmt: skip
+        assert hip.hipDeviceGetAttribute(attr, 1) == (E.hipSuccess, value), attr
+
+
+def test_structs_have_the_layout_of_c():
+    """The last field ends where the struct does, and the bytes are read back."""
+    for name in structs.__all__:
+        made = getattr(structs, name)()
+        last = list(made.layout())[-1]
+        end = last.offset + struct.calcsize(f"<{last.type}")
+        assert end <= made.SIZE < end + 8, name
+        assert type(made).from_bytes(made.to_bytes()).to_bytes() == made.to_bytes()
+        assert fields(made)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_twins(world, backend):
+    """A twin waits on the loop."""
+
+    async def main() -> None:
+        handle, memory, into = stream(), check(hip.hipMalloc(4)), np.zeros(4, np.uint8)
+        check(hip.hipMemsetAsync(memory, 7, 4, handle))
+        assert await aio.hipStreamSynchronize(handle) == (E.hipSuccess,)
+        assert await aio.hipMemcpy(into, memory, 4, D2H) == (E.hipSuccess,)
+        assert list(into) == [7] * 4
+        assert await aio.hipFree(memory) == (E.hipSuccess,)
+
+    anyio.run(main, backend=backend)
