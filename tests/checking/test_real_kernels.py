@@ -120,6 +120,14 @@ async def sets_a_global(x: k.Span) -> None:
     WHOLE = (3, 4)
 
 
+async def counts_in_a_function(x: k.Span) -> None:
+    doubled.count = 1  # type: ignore[attr-defined]
+
+
+async def goes_past_the_span(x: k.Span) -> None:
+    x.array[0] = 1
+
+
 def counting() -> k.Kernel:
     """Return a kernel that counts in a variable of this function."""
     count = 0
@@ -142,7 +150,7 @@ class Holder:
     "kernel, contained",
     [
         (takes_numbers, True), (takes_a_list, False), (calls_what_keeps, False), (prints, False), (draws, False),
-        (sets_a_global, False), (counting(), False),
+        (sets_a_global, False), (counts_in_a_function, False), (goes_past_the_span, False), (counting(), False),
     ],
 )  # fmt: skip
 def test_kernels_that_reach_outside_are_known(kernel, contained):

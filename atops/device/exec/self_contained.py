@@ -29,13 +29,18 @@ HARMLESS = frozenset((
 ))  # fmt: skip
 
 
+CHANGES = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "STORE_NAME", "STORE_ATTR", "DELETE_ATTR"))
+UNSEEN = frozenset(("array", "allocation", "ctypes", "__array_interface__", "__dict__", "__globals__"))
+OF_DECORATORS = frozenset(("__wrapped__", "__execution_space__"))  # what they leave in a function
+
+
 class _Named(NamedTuple):
     """What a code object, with those inside it, does with names."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
     stores: frozenset[str]  # of an outer function's variables
-    changes: bool  # globals, or it imports
+    changes: bool  # globals or attributes, or it imports
 
 
 def self_contained(entry: object) -> bool:
@@ -63,7 +68,9 @@ def _function(function: FunctionType, seen: set[int]) -> bool:
         return True
     code = function.__code__
     named = _named(code)
-    if named.changes or named.stores & {*code.co_freevars}:
+    if named.changes or named.stores & {*code.co_freevars} or named.attributes & UNSEEN:
+        return False
+    if not function.__dict__.keys() <= OF_DECORATORS:  # it may keep something there
         return False
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     if not all(_value(each, seen) for each in defaults):
@@ -124,11 +131,11 @@ def _named(code: CodeType) -> _Named:
         what, name = instruction.opname, instruction.argval
         if what in ("LOAD_GLOBAL", "LOAD_NAME"):
             names.add(name)
-        elif what in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
+        elif what in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(str(name))
         elif what in ("STORE_DEREF", "DELETE_DEREF"):
             stores.add(name)
-        elif what in ("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "STORE_NAME"):
+        elif what in CHANGES:
             changes = True
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
