@@ -12,13 +12,18 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from atops.base.choice import Name
 
-__all__ = ("NOTHING", "UNKNOWN", "Footprint", "Range", "StepAccesses", "commute_now", "independent", "together")
+__all__ = (
+    "NOTHING", "RUNTIME", "UNKNOWN", "Footprint", "Range", "StepAccesses", "commute_now", "independent",
+    "together",
+)  # fmt: skip
 
 Range: TypeAlias = tuple[Hashable, int, int]  # an object, and the bytes of it from a start to a stop
 Group: TypeAlias = tuple[Hashable, Hashable]  # an object, and what is done to it
 Arrival: TypeAlias = tuple[Hashable, int, int]  # an object, which arrival of its actor, how many are missing after it
 
 T = TypeVar("T")
+
+RUNTIME = "runtime"  # all that the runtime has besides memory; what touches it is in one order
 
 FEW = 8  # ranges of one step that are kept as they came
 

@@ -56,6 +56,45 @@ async def a_counted_barrier() -> Any:
     return await _launched(counted, (1, 2), 8)
 
 
+async def blocks_that_lose_an_update() -> Any:
+    return await _launched(lost_update, (2, 1), 1)
+
+
+@k.kernel
+async def once(x: Any) -> None:
+    x[k.blockIdx.x] = 1
+
+
+@k.kernel
+async def waits_for_another(x: Any) -> None:
+    if k.blockIdx.x == 0:
+        await k.signal_wait(0, 1)
+        x[1] = x[0]
+    elif x[0] == 0:
+        x[0] = 1
+        k.signal_write(0, 1)
+
+
+@k.cooperative
+@k.kernel
+async def some_stay_away(x: Any) -> None:
+    x[k.blockIdx.x] = 1
+    if k.blockIdx.x == 0 or x[0] == 0:
+        await k.syncblocks()
+
+
+async def blocks_apart() -> Any:
+    return await _launched(once, (2, 1), 2)
+
+
+async def blocks_and_a_signal() -> Any:
+    return await _launched(waits_for_another, (2, 1), 2)
+
+
+async def blocks_that_stand_in_some_orders() -> Any:
+    return await _launched(some_stay_away, (2, 1), 2)
+
+
 async def two_fills() -> Any:
     device = atops.Device(0)
     async with device.create_stream() as one, device.create_stream() as two:

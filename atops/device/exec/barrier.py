@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.footprint import RUNTIME
 from atops.base.waiting.parking_lot import ParkingLot
 from atops.device.chip import KernelSignals, Sip
 from atops.device.exec.thread import KernelThread, Reach, Request
@@ -286,6 +287,7 @@ class SignalWait(Request):
         self.thread = thread
         if (agenda := thread.grid.agenda) is not None and agenda.footprint is not None:
             agenda.footprint.read(("signal", thread.grid.chip.ordinal, self.index))
+            agenda.footprint.read(RUNTIME)  # the clock
         met = self.signals.park(self.index, self)
         if met:
             self._join(thread)

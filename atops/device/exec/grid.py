@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from atops.base.agenda import Agenda
 from atops.base.dims import Dim3, DimLike
 from atops.base.errors import ExecutionError, IllegalState
+from atops.base.footprint import RUNTIME, Footprint
 from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
 from atops.device.cost import LaunchCost, meet
@@ -351,6 +352,9 @@ class Grid:
         with self.barrier.lock:
             if self.blocks.pop(block.linear, None) is None:
                 return  # it was abandoned, and counted then
+        footprint = None if self.agenda is None else self.agenda.footprint
+        if footprint is not None:
+            self._tell_done(footprint)
         rest = None
         if self.placement is not None:
             # Before the block counts as quiet: what takes its place can still run, and must be known by then.
@@ -358,6 +362,14 @@ class Grid:
         self.dropped(1)
         if rest is not None and self.placement is not None:
             self.placement.give_later(rest)  # the stream has offered its next launch by now
+
+    def _tell_done(self, footprint: Footprint) -> None:
+        """Tell the footprint of a step what the end of a block touches, where it is all that the step does."""
+        assert self.agenda is not None, "asked"
+        current = self.agenda.current
+        if current[0] in ("step", "block") and self.error is None:
+            footprint.begin(current)
+        footprint.write(RUNTIME)
 
     def dropped(self, count: int) -> None:
         """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
@@ -371,10 +383,28 @@ class Grid:
                 if self.detector is not None and not any(grid.remaining for grid in barrier.grids):
                     self.detector.over()
                 barrier.release()
-        if stuck:
+        if stuck and self.agenda is not None:
+            self.offer_deadlock()
+        elif stuck:
             self.deadlocked()
         if over:
             self.on_done(self)
+
+    def offer_deadlock(self) -> None:
+        """Have it be one of what could come next that every grid of the barrier is stopped: nothing else will go on.
+
+        Transfers in flight may come before it.
+        """
+        grid = self.barrier.grids[0]
+        agenda = grid.agenda
+        assert agenda is not None, "asked"
+
+        def stop() -> None:
+            if agenda.footprint is not None:
+                agenda.footprint.need(("stands", grid.label))
+            grid.deadlocked()
+
+        agenda.add(("block", grid.label, "stands"), stop)
 
     def deadlocked(self) -> None:
         """Stop every grid of the barrier, naming what each thread waits for."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from atops.base.agenda import Agenda
 from atops.base.choice import NEXT, THREAD, TRANSFER, Name
-from atops.base.footprint import Footprint
+from atops.base.footprint import RUNTIME, Footprint
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Task, Transfer, serve
 from atops.device.exec.grid import Grid
@@ -189,7 +189,9 @@ class ScheduledBlock(StepBlock):
             self._agenda.current = end = (END, *self._place)
             if footprint is not None:
                 footprint.resumed(end)
+                footprint.begin(end)
                 footprint.need(("left", self._place))
+                footprint.write(RUNTIME)  # the clusters, the clock, and what waits for them
         self._look()
         if footprint is not None and self.grid.error is not None:
             footprint.opaque()
@@ -276,10 +278,13 @@ class ScheduledBlock(StepBlock):
         if not self._standing:
             barrier = self.grid.barrier
             with barrier.lock:
-                if self.grid.error is None and self.reach() is not Reach.BLOCK:
-                    if not barrier.note_idle(self):
-                        return True
-                    barrier.note_busy(self)
+                idle = self.grid.error is None and self.reach() is not Reach.BLOCK
+                stuck = idle and barrier.note_idle(self)
+            if idle and not stuck:
+                return True
+            if stuck:
+                self.grid.offer_deadlock()
+                return True
             if self.grid.error is None:
                 self._standing = True
                 self._offer_end()

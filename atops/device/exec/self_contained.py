@@ -60,7 +60,7 @@ def _argument(value: object, seen: set[int]) -> bool:
     return type(value).__name__ == "MemoryArgument" or _value(value, seen)
 
 
-def _function(function: FunctionType, seen: set[int]) -> bool:
+def _function(function: FunctionType, seen: set[int]) -> bool:  # noqa: C901  # one question after the other
     if id(function) in seen:
         return True
     seen.add(id(function))

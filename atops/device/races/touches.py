@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
-from atops.base.footprint import Footprint, Range
+from atops.base.footprint import RUNTIME, Footprint, Range
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.rectangles import Rect, layout, selected, starts
 
@@ -165,6 +165,7 @@ class ThreadTouches:
         if what[0] == "signal":
             signals = self.thread.grid.chip.signals
             footprint.write(("signal", self.thread.grid.chip.ordinal, what[1]))
+            footprint.read(RUNTIME)  # the clock
             if signals.host_waits(what[1]):
                 footprint.opaque()
         else:
@@ -180,6 +181,7 @@ class ThreadTouches:
         """Note that the thread looks at a signal. What a barrier's phase gives, the turn after the wait needs."""
         if what[0] == "signal":
             self._footprint.read(("signal", self.thread.grid.chip.ordinal, what[1]))
+            self._footprint.read(RUNTIME)  # the clock
         if self.detector is not None:
             self.detector.acquire(what)
 

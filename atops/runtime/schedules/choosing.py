@@ -23,6 +23,7 @@ from atops.base.agenda import MOST_STEPS, Agenda
 from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
+from atops.base.footprint import RUNTIME
 from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import AsyncioLoop
 from atops.base.waiting.loop_adapter import LoopAdapter
@@ -134,6 +135,9 @@ class ScheduledExecutor(InlineExecutor):
     def _let_time_go_on(self) -> None:
         """Let it be when the next timer is due, of the driver's or of the loop's: all that is ready was slow."""
         times = [due for due, _, timer in self._timers if timer.live]
+        if (footprint := self.agenda.footprint) is not None:
+            footprint.begin(PASSING)
+            footprint.write(RUNTIME)
         if not times or self.clock is None:
             return  # what takes time was cancelled, or has come and waits for its turn
         if (own := self.loop.next_timer()) is not None:
