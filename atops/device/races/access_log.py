@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import CodeType
 
-from atops.device.races.bulk import Used, suspicious_runs, united
+from atops.device.races.bulk import Used, compacted, suspicious_runs, united
 from atops.device.races.clocks import Stamp, before
 from atops.device.races.race_map import RaceMap
 
-__all__ = ("MOST", "AccessLog", "Entry", "Flight", "Found", "Row", "ordered")
+__all__ = ("AccessLog", "Entry", "Flight", "Found", "Row", "ordered")
 
-MOST = 1 << 16  # rows that a log keeps before they go into its map
+MOST = 1 << 16  # rows that a log keeps before those are united that are alike
+LIMIT = 1 << 19  # rows that are not alike, before they go into the log's map
 NONE: frozenset[object] = frozenset()
 
 
@@ -77,17 +78,35 @@ def ordered(earlier: Row, later: Row) -> bool:
 class AccessLog:
     """The accesses to one memory, in the order in which they came. Its methods return the pairs that nothing orders.
 
-    Of more than MOST rows the oldest go into a map, byte by byte. `keeps_uses` tells whether all that was ever used is
-    remembered, for `footprint`. `rows` may be added to by any OS thread while none compares.
+    When there are `most` rows, `make_room` is to be called: it unites those that are alike, and where they are not,
+    they go into a map, byte by byte. `keeps_uses` tells whether all that was ever used is remembered, for `footprint`.
+    `rows` may be added to by any OS thread while none compares.
     """
 
-    __slots__ = ("_map", "_past", "_used", "rows")
+    __slots__ = ("_compared", "_flying", "_map", "_past", "_used", "most", "rows")
 
     def __init__(self, keeps_uses: bool = False) -> None:
         self.rows: list[Row] = []
+        self.most = MOST
+        self._compared: set[int] = set()  # ids of rows that were compared with each other
         self._map: RaceMap[Row] | None = None
+        self._flying: list[Row] = []  # in the map, and perhaps still in flight
         self._past: list[Row] | None = [] if keeps_uses else None  # which are not yet united
         self._used: list[Used] = []
+
+    def make_room(self) -> list[Found]:
+        """Compare what is there, and keep what those that come are to be compared with."""
+        if self._map is not None or self.most > LIMIT:
+            self.most = MOST
+            return self.replay()
+        rows = self.rows[:]
+        self._note_used(rows)
+        found = self._unordered(rows)
+        kept = compacted(rows)
+        self.rows[: len(rows)] = kept
+        self._compared = set(map(id, kept))
+        self.most = max(MOST, 2 * len(kept))
+        return found
 
     def compare(self) -> list[Found]:
         """Forget all that is over: what comes now comes after it."""
@@ -96,11 +115,12 @@ class AccessLog:
             return []
         if self._map is not None:
             found = self.replay()
-            self._map = None
+            self._map, rows, self._flying = None, self._flying, []
         else:
             self._note_used(rows)
             found = self._unordered(rows)
-            self.rows = [row for row in rows if row[5].end is None]
+        self.rows = [row for row in rows if row[5].end is None]
+        self._compared, self.most = set(map(id, self.rows)), MOST
         return found
 
     def forget(self, start: int, stop: int) -> list[Found]:
@@ -108,13 +128,15 @@ class AccessLog:
         if self._map is not None:
             found = self.replay()
             self._map.forget(start, stop)
+            self._flying = _outside(self._flying, start, stop)
             return found
         rows = self.rows[:]
-        kept = [row for row in rows if row[0] >= stop or row[0] + row[2] * (row[3] - 1) + row[1] <= start]
+        kept = _outside(rows, start, stop)
         if len(kept) == len(rows):
             return []
         found = self._unordered(rows)
         self.rows[: len(rows)] = kept  # in place: other threads may add to it
+        self._compared &= set(map(id, kept))
         return found
 
     def footprint(self) -> list[Used]:
@@ -134,7 +156,10 @@ class AccessLog:
             start, run, pitch, count, write, _ = row
             for place in range(start, start + pitch * (count - 1) + 1, pitch or 1):
                 found += _pairs(self._map, place, place + run, write, row)
+        found = self._not_yet_told(found)
+        self._flying += [row for row in rows if row[5].end is None]
         del self.rows[: len(rows)]
+        self._compared = set()
         return found
 
     def _unordered(self, rows: list[Row]) -> list[Found]:
@@ -146,7 +171,11 @@ class AccessLog:
         for start, stop, index in runs:  # replayed in the order in which they came
             row = rows[index]
             found += _pairs(race_map, start, stop, row[4], row)
-        return found
+        return self._not_yet_told(found)
+
+    def _not_yet_told(self, found: list[Found]) -> list[Found]:
+        known = self._compared
+        return [each for each in found if not (id(each[0]) in known and id(each[1]) in known)] if known else found
 
     def _note_used(self, rows: Iterable[Row]) -> None:
         if self._past is not None:
@@ -162,6 +191,10 @@ class AccessLog:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def _outside(rows: list[Row], start: int, stop: int) -> list[Row]:
+    return [row for row in rows if row[0] >= stop or row[0] + row[2] * (row[3] - 1) + row[1] <= start]
 
 
 def _pairs(race_map: RaceMap[Row], start: int, stop: int, write: bool, row: Row) -> Iterable[Found]:

@@ -17,7 +17,7 @@ from atops.device.geometry import Array
 if TYPE_CHECKING:
     from atops.device.races.access_log import Row
 
-__all__ = ("Run", "Used", "suspicious_runs", "united")
+__all__ = ("Run", "Used", "compacted", "suspicious_runs", "united")
 
 Run = tuple[int, int, int]  # bytes, start and stop, and the number of a row
 Used = tuple[int, int, bool, "Row"]  # bytes, start and stop; whether they are stored to; a row that did it
@@ -115,6 +115,38 @@ def _suspicious_among_many(rows: Sequence[Row]) -> list[Run]:
     chosen = order[~alone[groups]]
     chosen = chosen[np.argsort(which[chosen], kind="stable")]
     return list(zip(starts[chosen].tolist(), stops[chosen].tolist(), which[chosen].tolist(), strict=True))
+
+
+def compacted(rows: Sequence[Row]) -> list[Row]:
+    """Return rows that stand for these in comparisons with what comes later, now that they are compared themselves.
+
+    What a line has done again and again, in one thread and with nothing to order it in between, is what it did last.
+    """
+    alike: dict[object, list[int]] = {}
+    for place, (start, run, pitch, count, write, entry) in enumerate(rows):
+        key: object = place
+        if entry.end is not None and entry.context is None:
+            shape = None if count == 1 else (start, run, pitch, count)
+            line = id(entry.code), entry.instruction, entry.what, entry.relaxed, entry.value
+            key = shape, write, id(entry.begin), id(entry.end), line
+        alike.setdefault(key, []).append(place)
+    kept: list[tuple[int, Row]] = []
+    for places in alike.values():
+        last = rows[places[-1]]
+        if len(places) == 1 or last[3] > 1:
+            kept.append((places[-1], last))
+            continue
+        low = high = LOW
+        for start, run, *_ in sorted((rows[place] for place in places), key=itemgetter(0)):
+            if start > high:
+                if high > LOW:
+                    kept.append((places[-1], (low, high - low, 0, 1, last[4], last[5])))
+                low, high = start, start + run
+            else:
+                high = max(high, start + run)
+        kept.append((places[-1], (low, high - low, 0, 1, last[4], last[5])))
+    kept.sort(key=itemgetter(0))
+    return [row for _, row in kept]
 
 
 def united(rows: Sequence[Row], used: list[Used]) -> list[Used]:

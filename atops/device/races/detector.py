@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
-from atops.device.races.access_log import MOST, AccessLog, Entry, Found
+from atops.device.races.access_log import AccessLog, Entry, Found
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
 from atops.device.races.race import Race
 from atops.device.races.rectangles import Rect
@@ -139,8 +139,8 @@ class LaunchDetector:
     def make_room(self) -> None:
         """Compare the oldest accesses to global memory: there are very many."""
         with self.lock:
-            if len(self.log) >= MOST:
-                self._report(self.log.replay())
+            if len(self.log) >= self.log.most:
+                self._report(self.log.make_room())
 
     def release(self, what: object, clock: ThreadClock) -> None:
         """Note that a thread signals: what it did until now comes before what others do that have seen it."""
@@ -231,8 +231,8 @@ class BlockRaces:
     def make_room(self) -> None:
         """Compare the oldest accesses: there are very many."""
         with self.launch.lock:
-            if len(self.log) >= MOST:
-                self._report(self.log.replay())
+            if len(self.log) >= self.log.most:
+                self._report(self.log.make_room())
 
     def look_at_unwritten(self, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
         """Take note of stores to memory that nothing has stored to yet; tell of loads from it."""

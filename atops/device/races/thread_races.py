@@ -10,7 +10,7 @@ import numpy as np
 
 from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key, Space, is_basic
-from atops.device.races.access_log import MOST, Entry, Flight
+from atops.device.races.access_log import Entry, Flight
 from atops.device.races.clocks import ThreadClock
 from atops.device.races.race import merged
 from atops.device.races.rectangles import Rect, layout, selected, starts
@@ -190,20 +190,20 @@ class ThreadRaces:
         """Enter an access to global memory, or to shared memory."""
         block = self.block
         if allocation is None:
-            log = block.log.rows
+            log = block.log
             for start, run, pitch, count in rows:
-                log.append((start, run, pitch, count, write, entry))
-            if len(log) >= MOST:
+                log.rows.append((start, run, pitch, count, write, entry))
+            if len(log.rows) >= log.most:
                 block.make_room()
             if (unwritten := block.unwritten) is not None and unwritten.bytes.starts:
                 block.look_at_unwritten(rows, write, entry)
             return
         launch = block.launch
         launch.memories[allocation.address] = allocation
-        log = launch.log.rows
+        log = launch.log
         for start, run, pitch, count in rows:
-            log.append((start, run, pitch, count, write, entry))
-        if len(log) >= MOST:
+            log.rows.append((start, run, pitch, count, write, entry))
+        if len(log.rows) >= log.most:
             launch.make_room()
 
     def release(self, what: object) -> None:
