@@ -151,7 +151,7 @@ class Profile:
     def _watch(self, board: Board) -> None:
         tracer = board.tracer
         if board.options.clock == "virtual":
-            self._counted = STRICTLY_COUNTED if board.options.strict else COUNTED
+            self._counted = STRICTLY_COUNTED if board.options.strict or board.options.detect else COUNTED
         label = f"board {board.serial}" + (f" {board.name!r}" if board.name else "")
         hold = tracer.hold(self._most)
         self._boards.append(_Profiled(tracer, hold, tracer.statistics().emitted, board.now(), label, board.devices))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
+import atops
 from atops import kernels as k
 from atops.base.errors import LaunchFailure
 from tests.kernel_bench import Bench, benches
@@ -60,6 +63,41 @@ def test_a_bug_is_named(make: Callable[..., Bench], name: str, mode: str) -> Non
         assert race.kind == "one DTE context, no order" or race.ranges
     assert {site.line for race in found for site in (race.first.site, race.second.site)} == bug.lines()
     assert any(bug.advice in race.advice for race in found), found
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("destroyed", [False, True])
+@pytest.mark.parametrize("right", [0, 1])
+def test_a_transfer_that_is_never_waited_for_is_reported(right: int, destroyed: bool, strict: bool) -> None:
+    """With its line, beside the error where there is one, once for all threads; its awaited twin is silent."""
+
+    @k.kernel
+    async def load(out: Any, right: int) -> None:
+        tile = k.local(4, np.int32)
+        dte = k.tops_dte_ctx_t()
+        dte.init()
+        event = k.memcpy_async(dte, tile, out[4 * k.threadIdx.x : 4 * k.threadIdx.x + 4])
+        if right:
+            await event
+        if right or destroyed:
+            dte.destroy()
+
+    async def main() -> atops.Report:
+        async with atops.Driver(atops.EmulatorOptions(detect=True, strict=strict)) as driver:
+            async with atops.Device(0).create_stream() as stream:
+                item = stream.launch(load, (1, 12), stream.zeros(48, np.int32), right)
+                fails = not right and (strict or destroyed)
+                with pytest.raises(atops.errors.DteError) if fails else nullcontext():
+                    await item
+                stream.clear_error()
+            return driver.report()
+
+    report = asyncio.run(main())
+    assert report.verdict == ("clean" if right else "race"), report
+    for race in report.races:
+        assert race.kind == "transfer never waited for" and "await" in race.advice
+        assert race.first.site is not None and race.first.site.function.endswith("load")
+    assert len(report.races) == 1 - right
 
 
 def test_relaxed_accesses_may_meet_each_other_only(make: Callable[..., Bench]) -> None:

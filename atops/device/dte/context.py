@@ -141,6 +141,9 @@ class DteContext:
         if self.busy is not None:
             if thread.unawaited is not None:  # `k.wait(event)` without an await, for one
                 raise missing_await(thread)
+            flight = getattr(self.busy, "flight", None)
+            if what == "destroy" and thread.race is not None and flight is not None:
+                thread.race.forgot(flight, self.busy.describe())
             raise self._in_flight(thread, self.busy, what)
 
     def _check_owner(self, thread: KernelThread, what: str) -> None:

@@ -383,10 +383,13 @@ def poison(
 def finish_transfers(thread: KernelThread) -> None:
     """Perform what a thread that has ended never waited for.
 
-    Raises DteError in strict mode, naming each transfer; otherwise notes it among the grid's warnings.
+    Raises DteError in strict mode, naming each transfer; otherwise notes it among the grid's warnings. The detector of
+    races, where there is one, reports it.
     """
     forgotten = list(thread.transfers or ())
     for event in forgotten:
+        if thread.race is not None and (flight := getattr(event, "flight", None)) is not None:
+            thread.race.forgot(flight, event.describe())
         event.complete()
     grid = thread.grid
     warnings = [f"{thread} never waited for the {event.describe()}; it was done at the end" for event in forgotten]

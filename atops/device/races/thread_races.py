@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Accessed", "ThreadRaces")
 
+NEVER_WAITED: Final = "transfer never waited for"
 NUMBERS: Final = (int, float, complex, np.generic)
 LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
 WHOLE: Final[Key] = ...
@@ -185,6 +186,14 @@ class ThreadRaces:
         flight.end, flight.end_turn = now, flight.begin_turn if at_once else turn
         if flight.shared:  # others may wait for it, too, and know then that it is over
             self.block.launch.release(flight, self.clock)
+
+    def forgot(self, flight: Flight, transfer: str) -> None:
+        """Note that the thread ends, or destroys the context, and has waited for no such transfer."""
+        ends = Entry(self.thread, "goes on without it", self.clock.stamp(), self.turn, None, 0)
+        remedy = f"`await` the event of that {flight.what} before the thread ends or its context is destroyed"
+        launch, device = self.block.launch, self.thread.grid.chip.ordinal
+        with launch.lock:
+            launch.tell(race_of(NEVER_WAITED, (flight, True), (ends, False), f"the {transfer}", device, (), remedy))
 
     def _enter(self, allocation: Allocation | None, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
         """Enter an access to global memory, or to shared memory."""

@@ -125,6 +125,11 @@ class ThreadTouches:
         rows = layout(array.shape, array.strides, array.itemsize)
         return [(thing, first + start, first + stop) for start, stop in _runs(rows)]
 
+    def forgot(self, flight: Moved, transfer: str) -> None:
+        """Hand on that the thread has ended and waited for no such transfer."""
+        if self.detector is not None and flight.flight is not None:
+            self.detector.forgot(flight.flight, transfer)
+
     def issued(
         self, event: Any, write: Accessed | None, read: Accessed | None, code: CodeType, instruction: int
     ) -> Moved:
