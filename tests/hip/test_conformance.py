@@ -196,6 +196,7 @@ class TestPools(Conformance):
         Case("hipMemPoolCreate", "type", lambda w: (props(w, allocType=0),), E.hipErrorInvalidValue),
         Case("hipMemPoolCreate", "place", lambda w: (props(w, location=hip.hipMemLocation(0, 0)),),
              E.hipErrorInvalidValue),
+        Case("hipMemPoolCreate", "no place", lambda w: (props(w, location=None),), E.hipErrorInvalidValue),
         Case("hipMemPoolCreate", "shared", lambda w: (props(w, handleTypes=2),), E.hipErrorNotSupported),
         Case("hipMemPoolDestroy", "the default pool",
              lambda w: (hip.check(hip.hipDeviceGetDefaultMemPool(0)),), E.hipErrorInvalidValue),

@@ -273,12 +273,13 @@ def hipMemPoolSetAccess(mem_pool: int, desc_list: object, count: int) -> None:
 @call
 def hipMemPoolGetAccess(mem_pool: int, location: hipMemLocation) -> hipMemAccessFlags:
     """Return what a location may do with the pool's memory. InvalidValue: not a live pool, no device."""
-    access = _pool_of(mem_pool).get_access(_device_of(instance(location, hipMemLocation, "location")))
+    access = _pool_of(mem_pool).get_access(_device_of(location))
     return next(flags for flags, each in RIGHTS.items() if each is access)
 
 
-def _device_of(location: hipMemLocation) -> int:
-    """Return the device of a location. Raises InvalidValue for other types, and for no device."""
+def _device_of(location: object) -> int:
+    """Return the device of a location. Raises InvalidType, InvalidValue for other types of it, and for no device."""
+    location = instance(location, hipMemLocation, "location")
     if location.type != hipMemLocationType.hipMemLocationTypeDevice:
         raise InvalidValue(f"the location's type must be hipMemLocationTypeDevice, got {location.type!r}")
     count = current_board().devices
