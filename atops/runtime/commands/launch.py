@@ -337,9 +337,10 @@ def _readable(command: Launch) -> Iterable[ReadRange]:
 def _freed(command: Launch) -> Iterable[Touch]:
     """Return the memory that is gone already: it is a use of it, though the kernel will not run.
 
-    What a kernel touches is known at its end.
+    What a kernel touches is known at its end, what an executable does, from the beginning.
     """
-    return [(memory, 0, memory.size, False) for memory in command.bound.allocations if not memory.alive]
+    touches: Iterable[Touch] = getattr(command.bound, "touches", ())
+    return [*touches, *((memory, 0, memory.size, False) for memory in command.bound.allocations if not memory.alive)]
 
 
 define(

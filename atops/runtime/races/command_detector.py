@@ -171,7 +171,7 @@ class CommandDetector:
                         self._note_alloc(epoch, memory, found)
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
-            if self._fresh and kind is not Launch and kind is not Alloc:
+            if self._fresh and kind is not Alloc:
                 self._late += races_of(self._unread(kind, [*row.touches(command)]), epoch)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:

@@ -206,6 +206,25 @@ def test_an_output_may_be_an_input():
         assert float(stream.fetch(a).wait_sync(PATIENCE)[0, 0]) == 6
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_detectors_see_what_it_reads_and_stores(right: bool) -> None:
+    """A store to an input in another stream, in no order, is a race; what it stores has been stored."""
+    exe = executable.build(linear())
+    with device(detect=True) as here:
+        stream, other = here.create_stream(), here.create_stream()
+        x = stream.upload(ROWS)
+        check_linear(stream, exe)
+        y = stream.empty((5, 3))
+        stream.sync(PATIENCE)
+        exe.launch(stream, [x], [y])
+        if right:
+            other.wait(stream)
+        other.fill(x, 0)
+        here.sync(PATIENCE)
+        races = here.driver.report().races
+        assert [race.kind for race in races] == ([] if right else ["data race"]), races
+
+
 def test_it_is_traced_by_name():
     """The record is a launch with the executable's name; with a compilation id it has that, for the profile meta."""
     plain, profiled = executable.build(fixed(), name="plain"), executable.build(fixed(), compilation_id=7)
