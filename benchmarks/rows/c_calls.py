@@ -14,6 +14,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
+from atops.hip import hip
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from benchmarks.measuring.figures import Figure, Skipped, value_at_most
@@ -36,6 +37,7 @@ def c_calls(effort: Effort) -> Iterator[Figure]:
         idle = interleave(
             effort.times(3),
             call=lambda: _repeated(count, tops.topsDeviceSynchronize),
+            hip=lambda: _repeated(count, hip.hipDeviceSynchronize),
             object=lambda: _repeated(count, device.sync),
         )
         copies = interleave(
@@ -46,15 +48,19 @@ def c_calls(effort: Effort) -> Iterator[Figure]:
         waits = _hand_over(effort)
     more = (idle.least("call") - idle.least("object")) / count * 1e6
     yield _figure("topsDeviceSynchronize over Device.sync", more, "µs", "Device.sync", idle, count * 1e-6, 3)
+    more = (idle.least("hip") - idle.least("object")) / count * 1e6
+    yield _figure("hipDeviceSynchronize over Device.sync", more, "µs", "Device.sync", idle, count * 1e-6, 3, "hip")
     taken = copies.least("call") / count * 1e6
     yield _figure("topsMemcpy of 4 KiB", taken, "µs", "copy, wait_sync", copies, count * 1e-6, 12)
     yield _figure("event of another process", waits.typical("call") * 1e3, "ms", "line by a pipe", waits, 1e-3, 0.5)
 
 
-def _figure(what: str, value: float, unit: str, reference: str, times: Times, scale: float, limit: float) -> Figure:
+def _figure(
+    what: str, value: float, unit: str, reference: str, times: Times, scale: float, limit: float, ours: str = "call"
+) -> Figure:
     return Figure(
-        what, value, unit, reference, times.least("object") / scale, times.ratio("call", "object"),
-        times.spread("call", "object"), value_at_most(limit),
+        what, value, unit, reference, times.least("object") / scale, times.ratio(ours, "object"),
+        times.spread(ours, "object"), value_at_most(limit),
     )  # fmt: skip
 
 
