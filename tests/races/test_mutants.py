@@ -1,109 +1,103 @@
-"""Each await and barrier of the puzzles and the example kernels is needed: without it a race or an error is named."""
+"""The mutation certificate: without any one of its waits, barriers and events a program is noticed, or proven equal.
+
+`python -m tests.races.certificate` prints it.
+"""
 
 from __future__ import annotations
 
 import ast
-import importlib
-import runpy
-import types
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import atops
-from atops.base.errors import AtopsError
+from tests.every import every
+from tests.races.certificate import NOT_SEEN, REDUNDANT, Judge, quiet
+from tests.races.programs import PROGRAMS
+from tests.races.synchronisation import mutants
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PUZZLES = sorted((EXAMPLES / "puzzles").glob("p*.py"))
-KERNELS = sorted(path for path in (EXAMPLES / "kernels").glob("*.py") if path.stem != "measured")
 pytestmark = pytest.mark.slow
 
-with pytest.MonkeyPatch.context() as patch:  # what they import lies beside them
-    patch.syspath_prepend(EXAMPLES / "puzzles")
-    patch.syspath_prepend(EXAMPLES / "kernels")
-    judge = importlib.import_module("judge")
-    importlib.import_module("measured")
+QUICK = 16  # mutants of a sample: one of each so many, of all programs in a row
+ORDERED = [name for name, program in PROGRAMS.items() if program.ordered]
+RACING = {"concurrency", "tour", "page_README", "page_tutorial"}  # with a race on purpose, to look at
+LEAST = 220  # mutants of all programs
+
+COUNTS = {name: len(list(mutants(program.text))) for name, program in PROGRAMS.items()}
 
 
-class Without(ast.NodeTransformer):
-    """Take one `await` out of the kernels of a text: a barrier goes, a transfer is only issued."""
-
-    def __init__(self, which: int) -> None:
-        self.which, self.seen, self.inside = which, 0, False
-        self.taken = ""
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        """Go into kernels and their functions."""
-        before, self.inside = self.inside, self.inside or any("k." in ast.unparse(e) for e in node.decorator_list)
-        self.generic_visit(node)
-        self.inside = before
-        return node
-
-    def visit_Await(self, node: ast.Await) -> ast.AST:
-        """Take it out, if it is the one."""
-        if self.inside:
-            self.seen += 1
-            if self.seen - 1 == self.which:
-                text = ast.unparse(node)
-                self.taken = f"line {node.lineno}: {text}"
-                return ast.copy_location(ast.Constant(None), node) if "k.sync" in text else node.value
-        return node
+def survivors(name: str, places: range, schedules: int) -> list[str]:
+    """Return the mutants of a program, of those at some places, that nothing notices and that are not proven equal."""
+    judge = Judge(PROGRAMS[name])
+    assert not judge.broken, judge.broken
+    chosen = [judge.mutants[place] for place in places]
+    known = {*REDUNDANT, *NOT_SEEN}
+    return [str(each) for each in chosen if (name, each.taken) not in known and not judge.judge(each, schedules)]
 
 
-def mutants(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield what was taken out of a file, and the module without it."""
-    for which in range(100):  # more than any has
-        without = Without(which)
-        tree = ast.fix_missing_locations(without.visit(ast.parse(path.read_text())))
-        if not without.taken:
-            return
-        module = types.ModuleType("mutant")
-        exec(compile(tree, str(path), "exec"), module.__dict__)
-        yield without.taken, module
+def sample() -> list[tuple[str, int]]:
+    """Return every twelfth mutant of all, by program and place."""
+    every_one = [(name, place) for name, count in COUNTS.items() for place in range(count)]
+    return every_one[::QUICK]
 
 
-def named(program: Any, *arguments: Any, chip: str) -> bool:
-    """Run a program once with the detectors. Return whether a race was reported, or something else refused it."""
-    try:
-        atops.run(program, atops.EmulatorOptions(arch=chip, detect=True), *arguments)
-    except AtopsError:
-        return True
-    return atops.report().verdict == "race"
+@pytest.mark.parametrize(("name", "place"), sample())
+def test_a_sample_of_mutants_is_noticed(name: str, place: int) -> None:
+    """By one run under the detectors, in strict mode, or under 500 schedules."""
+    assert survivors(name, range(place, place + 1), 500) == []
 
 
-@pytest.mark.parametrize("path", PUZZLES, ids=lambda path: path.stem)
-def test_a_puzzle_needs_each_of_its_waits(path: Path) -> None:
-    """One run of each problem is enough, with the threads in turn."""
-    for taken, module in mutants(path):
-        problems = [module.problem(*size) for size in module.SIZES]
-        assert any(named(judge.launch, module.solve, each, chip=module.CHIPS[0]) for each in problems), taken
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_mutant_is_noticed(name: str) -> None:
+    """All of a program."""
+    assert survivors(name, range(COUNTS[name]), 2_000) == []
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_an_example_kernel_needs_each_of_its_waits(path: Path) -> None:
-    """One run of each size is enough; the stated one comes last, where tiles come round."""
-    for taken, module in mutants(path):
-        example = module.EXAMPLE
-        cases = (example.problem(np.random.default_rng(1), *size) for size in (*example.others, example.size))
-        assert any(named(example.program, *each, chip=example.chips[-1]) for each in cases), taken
+def test_there_are_as_many_mutants_as_are_said() -> None:
+    """And each of the exceptions is there."""
+    assert sum(COUNTS.values()) >= LEAST
+    taken = {(name, each.taken) for name, program in PROGRAMS.items() for each in mutants(program.text)}
+    assert {*REDUNDANT, *NOT_SEEN} <= taken
 
 
-@pytest.mark.parametrize("path", [*PUZZLES, *KERNELS], ids=lambda path: path.stem)
-def test_as_they_stand_nothing_is_reported(path: Path) -> None:
-    """On each chip, whenever transfers take effect."""
-    module = types.SimpleNamespace(**runpy.run_path(str(path)))
-    example = getattr(module, "EXAMPLE", None)
-    for chip in module.CHIPS if example is None else example.chips:
-        for dte in ("wait", "eager"):
-            options = atops.EmulatorOptions(arch=chip, detect=True, dte=dte)
-            if example is None:
-                for size in module.SIZES:
-                    atops.run(judge.launch, options, module.solve, module.problem(*size))
-                    assert not atops.report().races, str(atops.report())
-            else:
-                for size in example.others:
-                    atops.run(example.program, options, *example.problem(np.random.default_rng(1), *size))
-                    assert not atops.report().races, str(atops.report())
+@pytest.mark.parametrize("name", ORDERED)
+def test_programs_are_silent_under_schedules(name: str) -> None:
+    """As they stand, with the detectors, whatever comes next."""
+    report = quiet(PROGRAMS[name], 20)
+    assert report, str(report)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("thousand", range(10))
+@pytest.mark.parametrize("name", ORDERED)
+def test_programs_are_silent_under_ten_thousand_schedules(name: str, thousand: int) -> None:
+    """As above, with other seeds each time."""
+    report = quiet(PROGRAMS[name], 1_000, seed=thousand * 1_000)
+    assert report, str(report)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ORDERED and name not in RACING])
+def test_the_other_programs_have_no_race(name: str) -> None:
+    """What shows something that depends on an order has none, either, that it does not show on purpose."""
+    judge = Judge(PROGRAMS[name])
+    assert not judge.broken, judge.broken
+    assert not judge.known
+
+
+# What is taken out of a text, and what is left of it.
+TAKEN = (
+    ("await k.syncthreads()", "None"),
+    ("await k.memcpy_async(a, b, c)", "k.memcpy_async(a, b, c)"),
+    ("s.wait(e)", "pass"),
+    ("e = s.record()", "e = s.device.create_event()"),
+    ("s.wait_value(x, 1)", "pass"),
+    ("check(tops.topsStreamSynchronize(s))", "pass"),
+    ("async with s.room():\n        f()", "pass\n    f()"),
+    ("full.set()", "pass"),
+)
+
+
+@every("before, after", TAKEN)
+def test_what_is_taken_out(before: str, after: str) -> None:
+    """One synchronisation, and nothing else."""
+    (mutant,) = mutants(f"async def f():\n    {before}")
+    assert ast.unparse(mutant.tree) == f"async def f():\n    {after}"

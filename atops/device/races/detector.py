@@ -102,6 +102,10 @@ class LaunchDetector:
         """Return the memory that an address of an access lies in."""
         return self.memories[max(each for each in self.memories if each <= address)]
 
+    def touched(self, memory: Any, start: int, size: int, write: bool) -> None:
+        """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""
+        self._touched.append((memory, start, start + size, write, None))
+
     def footprint(self) -> list[Touched]:
         """Return what all of it used of global memory, once it is over, loads and stores apart; nothing a second time.
 

@@ -423,6 +423,11 @@ class _GraphLaunch:
                 raise StreamAborted(f"executable {self.name} was stopped before it stored its results")
             for output, array in zip(self._outputs, results, strict=True):
                 output.write(array)
+            if (detector := thread.grid.detector) is not None:
+                for each in self._inputs:
+                    detector.touched(each.memory.allocation, each.memory.offset, each.memory.nbytes, False)
+                for output, array in zip(self._outputs, results, strict=True):
+                    detector.touched(output.memory.allocation, output.memory.offset, array.nbytes, True)
         except LaunchFailure as error:
             failure = LaunchFailure(f"executable {self.name}: {error}")
             raise failure from error.__cause__

@@ -147,7 +147,8 @@ class Epoch:
 
     `own` is what its stream has learned, `host` what the host knew at the call; `told` is what its end adds to that,
     where it is a wait: `complete` does it. `group` is whether it takes part in null-stream order. `signal` is True of a
-    store that only tells others something, `meeting` what grids that run together share.
+    store that only tells others something, `dropped` of the free of memory whose last reference has gone; `meeting` is
+    what grids that run together share.
     """
 
     # Defaults live in the class: most commands have none of these.
@@ -155,6 +156,7 @@ class Epoch:
     words = ""  # what the command is called, once it has begun
     line: Site | None = None  # of a kernel: where it touches these bytes
     signal = False
+    dropped = False
     meeting: Rendezvous | None = None
     told: list[Epoch | Clock] | None = None  # a clock: what the host knew
     after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins

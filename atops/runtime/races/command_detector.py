@@ -25,7 +25,7 @@ from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
-from atops.runtime.commands.memory import Alloc
+from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Ended, Run, Touch
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
@@ -108,6 +108,8 @@ class CommandDetector:
         device = queue.context.ordinal
         clock, place = queue.clock or self._clock(queue), calling_place(ENQUEUEING)
         item.epoch = epoch = Epoch(clock.order, item.seq, device, queue.blocking, self.host, place, queue.label)
+        if item.command.__class__ is Free and (owner := item.command.allocation.owner) is not None:
+            epoch.dropped = owner() is None
         if item.deps is not None:
             command = item.command
             epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
@@ -166,7 +168,8 @@ class CommandDetector:
                     if memory.host_visible:
                         self._show(epoch, memory, write and stop - start <= WORD)
                     polls = kind is Copy and not write and stop - start <= WORD
-                    self._note(self._polling(epoch, touch) if polls else epoch, memory, start, stop, write, found)
+                    noted = self._polling(epoch, touch) if polls else self._after_all(epoch) if epoch.dropped else epoch
+                    self._note(noted, memory, start, stop, write, found)
                     if kind is Alloc:
                         self._note_alloc(epoch, memory, found)
                 elif isinstance(memory, memoryview):
@@ -176,6 +179,16 @@ class CommandDetector:
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
+
+    def _after_all(self, epoch: Epoch) -> Epoch:
+        """Return a free as what comes after all commands: it is of memory that no reference was left to.
+
+        A command has one until it is over. The stream learns nothing of this.
+        """
+        last = copy(epoch)
+        for ordinal in self._devices:
+            last.own = with_entry(last.own, everything_in(ordinal), epoch.seq)
+        return last
 
     def allocated(self, memory: Allocation) -> None:
         """Note that memory was allocated, in no stream's order: nothing has stored to it."""

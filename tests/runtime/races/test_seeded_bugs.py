@@ -986,3 +986,27 @@ def test_a_kernel_whose_threads_all_stand_is_in_the_report() -> None:
 
     report = atops.run(main, atops.EmulatorOptions(detect=True))
     assert "deadlock" in [race.kind for race in report.races]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_memory_that_no_reference_is_left_to_is_freed_behind_all_that_used_it(held: bool) -> None:
+    """A command of another stream holds it until it is over; a free that the program writes comes when it comes."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        one, two = pair(device)
+        gate, array = one.zeros(1, np.uint32), one.upload(ONES)
+        await one
+        two.wait_value(gate, 1)
+        two.fill(array, 3)
+        if held:
+            one.write_value(gate, 1)
+            one.free(array)
+        else:
+            del array
+            one.write_value(gate, 1)
+        await over(one, two)
+        return device.driver.report()
+
+    report = atops.run(main, atops.EmulatorOptions(detect=True))
+    assert bool(report.races) is held, str(report)
