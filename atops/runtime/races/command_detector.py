@@ -289,6 +289,8 @@ class CommandDetector:
             epoch.complete()  # those that it met have begun by now
             lines: dict[Site | None, Epoch] = {}
             footprint = kernels.footprint()
+            if isinstance(item.command, Launch) and hasattr(item.command.bound, "touches"):  # an executable
+                footprint += [(*touch, None) for touch in item.command.bound.touches()]
             for memory, start, stop, write, line in footprint:
                 if (at := lines.get(line)) is None:
                     at = lines[line] = copy(epoch)

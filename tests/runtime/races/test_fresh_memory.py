@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,3 +156,11 @@ def test_strict_mode_reports_it_and_goes_on() -> None:
         return device.driver.report()
 
     assert atops.run(main, atops.EmulatorOptions(strict=True)).verdict == "race"
+
+
+def test_an_executable_writes_its_outputs() -> None:
+    """It is no kernel whose threads tell: what it is given tells what it reads and writes."""
+    program = Path(__file__).resolve().parents[3] / "examples" / "tops" / "run_an_onnx_model.py"
+    environment = {**os.environ, "ATOPS_DETECT": "1"}
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+    assert not done.stderr, done.stderr
