@@ -30,7 +30,6 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.handles import IsStream
 from atops.runtime.commands.launch import Launch, LaunchOptions
-from atops.runtime.core.commands import Touch
 from atops.runtime.core.completion import Completion
 from atops.runtime.driver import Driver
 from atops.runtime.executables.constants import Constants, ManagedConstant, Refit
@@ -45,7 +44,7 @@ from atops.runtime.executables.file import (
 )
 from atops.runtime.executables.graph import Graph
 from atops.runtime.memory.buffer import Buffer, DeviceArray
-from atops.runtime.memory.scatter import read_from, touches_of, write_to
+from atops.runtime.memory.scatter import read_from, write_to
 from atops.runtime.resources.bundle import ResourceBundle
 from atops.runtime.stream import Stream, queue_of, stream_from
 
@@ -383,13 +382,6 @@ class _GraphLaunch:
         self.touches = [
             (memory, start, start + size, at >= len(inputs)) for at, (memory, start, size) in enumerate(places)
         ]
-
-    def touches(self) -> list[Touch]:
-        """Return the bytes that it reads, and all that it may write: it has no thread that would tell."""
-        ends = [(each.memory, False) for each in self._inputs] + [(each.memory, True) for each in self._outputs]
-        return [
-            touch for end, write in ends for touch in touches_of(end.allocation, end.offset, end.nbytes, write)
-        ]  # fmt: skip
 
     def enqueue(self, stream: Stream, bundle: ResourceBundle | None = None) -> Completion:
         """Enqueue it, as one block of one thread, in a resource bundle if one is given; the result is `shapes`.

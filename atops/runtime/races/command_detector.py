@@ -18,7 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
-from atops.device.races.detector import LaunchDetector, Touched
+from atops.device.races.detector import Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
@@ -288,7 +288,7 @@ class CommandDetector:
             self.findings.launches += 1
             epoch.complete()  # those that it met have begun by now
             lines: dict[Site | None, Epoch] = {}
-            footprint = _footprint_of(item, kernels)
+            footprint = kernels.footprint()
             for memory, start, stop, write, line in footprint:
                 if (at := lines.get(line)) is None:
                     at = lines[line] = copy(epoch)
@@ -628,14 +628,6 @@ class CommandDetector:
         with self._lock:
             self._learn(with_entry(joined(self.host, self._device(ordinal).join_every()), everything_in(ordinal), seq))
         self._tell_late()
-
-
-def _footprint_of(item: Completion, kernels: LaunchDetector) -> list[Touched]:
-    """Return what a launch has used of global memory; an executable's threads tell nothing of that, it does itself."""
-    footprint = kernels.footprint()
-    if isinstance(item.command, Launch) and hasattr(item.command.bound, "touches"):
-        footprint += [(*touch, None) for touch in item.command.bound.touches()]
-    return footprint
 
 
 def _epochs_of(items: Iterable[Completion], epoch: Epoch) -> list[Epoch]:
