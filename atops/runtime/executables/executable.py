@@ -378,10 +378,8 @@ class _GraphLaunch:
         self._outputs = tuple(outputs)
         self.memory = (*(each.memory for each in self._inputs), *(each.memory for each in self._outputs))
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(each.allocation for each in self.memory))
-        places = [(each.memory.allocation, each.memory.offset, each.memory.nbytes) for each in (*inputs, *outputs)]
-        self.touches = [
-            (memory, start, start + size, at >= len(inputs)) for at, (memory, start, size) in enumerate(places)
-        ]
+        ends = [(each.memory, False) for each in inputs] + [(each.memory, True) for each in outputs]
+        self.touches = [(end.allocation, end.offset, end.offset + end.nbytes, write) for end, write in ends]
 
     def enqueue(self, stream: Stream, bundle: ResourceBundle | None = None) -> Completion:
         """Enqueue it, as one block of one thread, in a resource bundle if one is given; the result is `shapes`.
