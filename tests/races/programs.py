@@ -195,7 +195,7 @@ def _service(tree: ast.Module, file: str) -> Runnable:
 
 
 PAGES = (
-    "README.md", "docs/streams.md", "docs/tutorial.md", "docs/porting.md", "docs/tracing.md",
+    "docs/streams.md", "docs/tutorial.md", "docs/porting.md", "docs/tracing.md",
     "docs/howto/hand_over.md",
 )  # fmt: skip
 
