@@ -54,7 +54,7 @@ from atops.runtime.stream_reports import StreamStatistics
 from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:
-    from atops import executable, tops
+    from atops import aml, executable, hip, tops
 
 __version__ = "0.1.0"
 
@@ -90,11 +90,13 @@ __all__ = (
     "Symbol",
     "Trace",
     "TraceRecord",
+    "aml",
     "check",
     "current_driver",
     "default_driver",
     "errors",
     "executable",
+    "hip",
     "kernels",
     "launch_together",
     "pipeline",
@@ -104,11 +106,11 @@ __all__ = (
     "tops",
 )
 
-LATE = frozenset(("executable", "tops"))  # imported when they are first named: few programs do, and they are large
+LATE = frozenset(("aml", "executable", "hip", "tops"))  # imported when first named: few programs do, and they are large
 
 
 def _named_late(name: str) -> Any:
-    """Import `atops.executable` or `atops.tops`. Raises AttributeError, to which Python adds the nearest name."""
+    """Import `atops.executable` or C-style functions. Raises AttributeError, to which Python adds the nearest name."""
     if name in LATE:
         return import_module(f"atops.{name}")
     found = None if name.startswith("__") else cure("atops", name)

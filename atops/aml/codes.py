@@ -13,12 +13,14 @@ from typing import Final
 from atops.base.errors import AtopsError
 from atops.base.result_codes import Result
 from atops.bridge.codes import result_of
+from atops.tops.header.constants import topsHostMallocMapped, topsHostMallocPortable
 
 __all__ = (
     "AML_AREA_HIP_FLAG_ALLOC_GLOBAL", "AML_AREA_HIP_FLAG_ALLOC_HOST", "AML_AREA_HIP_FLAG_ALLOC_MAPPED",
     "AML_AREA_HIP_FLAG_ALLOC_UNIFIED", "AML_AREA_HIP_FLAG_DEFAULT", "AML_BACKEND_HIP", "AML_EBUSY", "AML_EDOM",
     "AML_EINVAL", "AML_ENOMEM", "AML_ENOTSUP", "AML_EPERM", "AML_ERROR_MAX", "AML_FAILURE", "AML_SUCCESS", "ERRNO",
     "FLAGS", "AmlError", "aml_finalize", "aml_init", "aml_perror", "aml_strerror", "aml_support_backends", "code_of",
+    "host_flags",
 )  # fmt: skip
 
 AML_AREA_HIP_FLAG_DEFAULT: Final = 0
@@ -92,6 +94,12 @@ ERRNO: Final = _Errno()
 def code_of(error: BaseException) -> AmlError:
     """Return AML's code for an exception: AML_FAILURE for what has none."""
     return CODES.get(result_of(error), AmlError.AML_FAILURE)
+
+
+def host_flags(flags: int) -> int:
+    """Return the flags of pinned or registered memory for those of an area: mapped, portable."""
+    mapped = topsHostMallocMapped if flags & AML_AREA_HIP_FLAG_ALLOC_MAPPED else 0
+    return mapped | (topsHostMallocPortable if flags & AML_AREA_HIP_FLAG_ALLOC_GLOBAL else 0)
 
 
 def aml_strerror(errno: int) -> str:

@@ -25,6 +25,7 @@ from atops.aml.codes import (
     FLAGS,
     AmlError,
     code_of,
+    host_flags,
 )
 from atops.base.errors import AtopsError, InvalidValue
 from atops.bridge.arguments import flags_in, size_of, whole
@@ -34,11 +35,10 @@ from atops.bridge.handles import current_board, current_device, device_at
 from atops.bridge.pointers import find_device, host_pointer, is_device_address, is_null, own, owned, pinned_at
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.functions import memory
-from atops.tops.header.constants import topsHostMallocMapped, topsHostMallocPortable
 
 __all__ = (
-    "CALLS", "aml_area_hip", "aml_area_hip_create", "aml_area_hip_data", "aml_area_hip_destroy", "aml_area_hip_mmap",
-    "aml_area_hip_mmap_options", "aml_area_hip_munmap", "aml_area_hip_ops", "aml_area_hip_unified", "host_flags",
+    "aml_area_hip", "aml_area_hip_create", "aml_area_hip_data", "aml_area_hip_destroy", "aml_area_hip_mmap",
+    "aml_area_hip_mmap_options", "aml_area_hip_munmap", "aml_area_hip_ops", "aml_area_hip_unified",
 )  # fmt: skip
 
 FUNCTIONS: Final = {
@@ -64,7 +64,7 @@ def _remember(code: AmlError, message: str) -> None:
     """Keep nothing: AML's errors are returned, or in `aml_errno`."""
 
 
-CALLS: Final = Bridge("atops.aml", FUNCTIONS, {}, AmlError.AML_SUCCESS, _translate, _remember, {})
+_CALLS: Final = Bridge("atops.aml", FUNCTIONS, {}, AmlError.AML_SUCCESS, _translate, _remember, {})
 
 # What the kinds of memory are made with and given back to: the functions of TOPS without their codes.
 _malloc: Callable[[int], int] = unwrap(memory.topsMalloc)
@@ -92,12 +92,6 @@ class aml_area_hip_mmap_options:
 
     device: int = -1
     ptr: Any = None
-
-
-def host_flags(flags: int) -> int:
-    """Return the flags of pinned or registered memory for those of an area: mapped, portable."""
-    mapped = topsHostMallocMapped if flags & AML_AREA_HIP_FLAG_ALLOC_MAPPED else 0
-    return mapped | (topsHostMallocPortable if flags & AML_AREA_HIP_FLAG_ALLOC_GLOBAL else 0)
 
 
 def aml_area_hip_create(device: int, flags: int) -> tuple[int, aml_area | None]:
@@ -182,7 +176,7 @@ def _named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def make(implementation: Callable[..., Any]) -> Callable[..., Any]:
         implementation.__name__ = name
-        return CALLS(implementation)
+        return _CALLS(implementation)
 
     return make
 

@@ -12,8 +12,8 @@ from atops.aml.codes import (
     AML_AREA_HIP_FLAG_ALLOC_HOST,
     AML_AREA_HIP_FLAG_ALLOC_MAPPED,
     AML_AREA_HIP_FLAG_ALLOC_UNIFIED,
+    host_flags,
 )
-from atops.aml.hip_areas import host_flags
 from atops.base.errors import InvalidHandle, InvalidValue
 from atops.bridge.arguments import size_of
 from atops.bridge.handles import current_device, device_at

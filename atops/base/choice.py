@@ -27,7 +27,7 @@ from atops.base.errors import InvalidValue
 
 __all__ = (
     "NEXT", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Name", "Plain",
-    "Random", "Replay", "told",
+    "Random", "Replay", "named", "told",
 )  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
@@ -233,6 +233,18 @@ def told(name: Name) -> str:
         case ("stream", device, number):
             return f"stream {number}" + (f" of device {device}" if device else "")
         case (kind, str(actor), int(nth)):
-            return f"{kind} {nth} of {actor}"
+            return f"{kind} {nth} of {told(named(actor))}" if actor else f"{kind} {nth}"
         case _:
             return " ".join(map(str, name))
+
+
+def named(text: str) -> Name:
+    """Return the name that was joined by spaces into `text`, as makers are in the names of what they make."""
+    kind, _, rest = text.partition(" ")
+    if kind == "stream":
+        device, number = rest.split(" ")
+        return kind, int(device), int(number)
+    if kind in (THREAD, TRANSFER):  # behind the name of a launch, which may have spaces
+        launch, *numbers = rest.rsplit(" ", 2 if kind == THREAD else 3)
+        return kind, launch, *map(int, numbers)
+    return kind, rest

@@ -205,7 +205,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "grid()": "k.thread_id()", "syncthreads()": "k.syncthreads()", "threadIdx": "k.threadIdx",
         "blockIdx": "k.blockIdx", "LaunchOptions": "atops.LaunchConfig", "StreamOptions": "device.create_stream()",
         "EventOptions": "device.create_event()", "Queue": "device.create_stream()", "Future": "atops.Completion",
-        "cuda": "atops.Device(0)", "Context": "atops.Device(0)", "hip": "atops.tops", "driver": "atops.tops",
+        "cuda": "atops.Device(0)", "Context": "atops.Device(0)", "driver": "atops.tops",
         "nvrtc": "k.Program(text, name)", "rtc": "k.Program(text, name)", "cudart": "atops.tops",
         "runtimeapi": "atops.tops", "mem": "device.current_pool", "memory": "device.current_pool",
         "ndarray": "atops.DeviceArray", "Tensor": "atops.DeviceArray", "tensor()": "stream.upload(host)",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 from functools import lru_cache
 
-from atops.base.choice import Name, told
+from atops.base.choice import Name, named, told
 from atops.device.call_site import PACKAGE, file_shown
 from atops.device.exec.thread import KernelThread
 from atops.runtime.schedules.choosing import stands_at
@@ -44,8 +44,7 @@ def owner(name: Name) -> Name:
         case ("transfer", launch, block, thread, _):
             return "thread", launch, block, thread
         case ("engine" | "callback" | "timer" | "step", str(maker), int()) if " " in maker:
-            kind, *numbers = maker.split(" ")
-            return kind, *(int(each) if each.isdecimal() and kind != "task" else each for each in numbers)
+            return named(maker)
         case _:
             return name
 

@@ -156,7 +156,10 @@ def test_a_seed_is_the_same_in_every_process() -> None:
         (("transfer", 1, 0, 3, 2), "transfer 2 of thread 3 of block 0 of launch 1"),
         (("stream", 0, 5), "stream 5"),
         (("stream", 1, 5), "stream 5 of device 1"),
-        (("engine", "stream 0 2", 1), "engine 1 of stream 0 2"),
+        (("engine", "stream 0 2", 1), "engine 1 of stream 2"),
+        (("engine", "thread 2 of stream 1 0 5", 1), "engine 1 of thread 5 of block 0 of launch 2 of stream 1"),
+        (("timer", "task 0.1", 3), "timer 3 of task 0.1"),
+        (("callback", "", 3), "callback 3"),
         (("task", "0.4"), "task 0.4"),
     ],
 )

@@ -9,8 +9,7 @@ import pytest
 
 import atops.tops as tops
 from atops.base.errors import NotReady
-from atops.tops.header.functions import FUNCTIONS
-from tests.tops.conformance import arguments_of, implementation, new_world
+from tests.tops.conformance import FUNCTIONS, arguments_of, implementation, new_world
 from tests.tops.conformance_report import classes
 
 LONG = 1 << 60
