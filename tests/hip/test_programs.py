@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from dataclasses import fields
 
 import anyio
@@ -105,10 +106,17 @@ def test_callbacks_hold_their_stream_and_tell_the_failure(world):
     assert told == [(handle, E.hipSuccess, "data"), 3]
     latch = Latch(world.device)
     latch.hold(stream_of(handle))
-    check(hip.hipStreamAddCallback(handle, lambda _, status, data: told.append(status), None, 0))
+    called = threading.Event()
+
+    def tell(_: object, status: object, data: object) -> None:
+        told.append(status)
+        called.set()
+
+    check(hip.hipStreamAddCallback(handle, tell, None, 0))
     stream_of(handle).abort()
     latch.open()
     world.let_run()
+    assert called.wait(PATIENCE)  # on a thread for callbacks
     assert isinstance(told[-1], hip.hipError_t) and told[-1] is not E.hipSuccess
     urgent = check(hip.hipStreamCreateWithPriority(0, -99))
     assert hip.hipStreamGetPriority(urgent) == (E.hipSuccess, -2)

@@ -40,9 +40,9 @@ def pair(device: atops.Device, **options: Any) -> tuple[atops.Stream, atops.Stre
 
 
 async def over(*streams: atops.Stream) -> None:
-    """Wait for streams, one of which may find its memory freed."""
+    """Wait for streams, one of which may find its memory freed, or have a kernel that does."""
     for stream in streams:
-        with suppress(atops.errors.IllegalAddress):
+        with suppress(atops.errors.IllegalAddress, atops.errors.LaunchFailure):
             await stream
 
 
