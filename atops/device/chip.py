@@ -140,9 +140,10 @@ class Sip:
 class Cluster:
     """SIP threads that share an L2. It runs one block at a time."""
 
-    __slots__ = ("_l2", "ordinal", "sips")
+    __slots__ = ("_l2", "native", "ordinal", "sips")
 
     def __init__(self, ordinal: int, arch: Architecture) -> None:
+        self.native: Any = None  # its memories as machine code has them, until they are renewed
         self.ordinal = ordinal
         self.sips = [Sip(self, sip, arch.l1_usable) for sip in range(arch.sips_per_cluster)]
         self._l2 = Scratchpad(arch.l2_usable)
@@ -154,6 +155,7 @@ class Cluster:
 
     def renew(self) -> None:
         """Leave L1, L2 and requests to a kernel that was abandoned, so that nothing it does reaches the next one."""
+        self.native = None
         self._l2.replace()
         for sip in self.sips:
             sip._l1.replace()

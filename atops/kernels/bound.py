@@ -38,6 +38,7 @@ Segment = tuple[Allocation, int, int]  # memory that holds a constant segment: f
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
+    native: Callable[..., Any] | None = None
     __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "values")
 
     def __init__(self, kernel: Kernel, values: Mapping[str, object]) -> None:
@@ -147,6 +148,7 @@ class BlockKernel(NamedTuple):
 class BlockKernels:
     """The kernels of the blocks of one grid, in the order of the blocks."""
 
+    native: Callable[..., Any] | None = None
     make: Callable[[], Coroutine[object, Any, None]] | None = None
 
     def __init__(self, entries: Sequence[BlockKernel]) -> None:

@@ -62,6 +62,8 @@ class Kernel(Generic[P]):
     # Finds the stream that an index names, or the current one for None. Put here by the runtime.
     find_stream: ClassVar[list[Callable[[Any], Any]]] = []
     __execution_space__ = ExecutionSpace.GLOBAL
+    # Bytes by space, of one whose function does not tell; None is not known.
+    static_memory: ClassVar[Mapping[str, int | None] | None] = None
 
     def __init__(
         self, function: Callable[P, Any], name: str | None = None, cooperative: bool = False, arch: str | None = None
@@ -132,6 +134,10 @@ class Kernel(Generic[P]):
             return ""
         wanted = f"{least}" if least == most else f"{least} to {most}"
         return f"; {given} argument{'s' if given != 1 else ''} given, {wanted} expected"
+
+    def held_to(self, arch: str) -> Kernel[P]:
+        """Return the same kernel, compiled for an architecture."""
+        return Kernel(self.function, self.name, self.cooperative, arch)
 
     def configure(
         self, config: LaunchConfig | Sequence[DimLike], arch: Architecture, shared: int | None = None,

@@ -51,12 +51,12 @@ FOLDERS = (
     ("atops.base", "atops.base.waiting", "atops.base.trace"),
     (
         "atops.device", "atops.device.memory", "atops.device.races", "atops.device.exec", "atops.device.span",
-        "atops.device.dte",
+        "atops.device.dte", "atops.device.native",
     ),
     ("atops.trace",),
     (
         "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.vectors", "atops.kernels",
-        "atops.kernels.source", "atops.kernels.compile",
+        "atops.kernels.source", "atops.kernels.cxx", "atops.kernels.compile",
     ),
     (
         "atops.runtime.executors", "atops.runtime.schedules", "atops.runtime.core", "atops.runtime.memory",

@@ -100,10 +100,14 @@ class Block:
         self.held: Cancellable | None = None  # its end, which comes when the virtual clock has come there
         if sips[0].sync is None:
             equip(cluster.sips)
-        self.threads: list[KernelThread] = make_threads(self, grid, sips)
+        self.threads: list[KernelThread] = self._threads(sips)
         grid.opened(self)
 
     # ---- what each kind of block does in its own way
+
+    def _threads(self, sips: list[Sip]) -> list[KernelThread]:
+        """Return its threads, one on each SIP."""
+        return make_threads(self, self.grid, sips)
 
     def tasks(self) -> list[Task]:
         """Return what the runtime steps, each on one OS thread at a time, until it is DONE."""

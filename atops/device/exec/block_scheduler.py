@@ -28,6 +28,8 @@ NUMBERS = count()  # of arrays, in whose order their locks are taken
 
 def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
     """Return block `linear` of a grid on a cluster, ready to be stepped as the grid's options say."""
+    if (native := grid.entry.native) is not None:
+        return native(grid, linear, cluster, sips)
     if grid.agenda is not None:
         return ScheduledBlock(grid, linear, cluster, sips)
     kind = SipBlock if grid.options.workers == "sip" else StepBlock

@@ -24,6 +24,7 @@ from atops.device.exec.thread import Reach
 from atops.device.races.detector import LaunchDetector
 
 if TYPE_CHECKING:
+    from atops.device.chip import Cluster, Sip
     from atops.device.exec.block import Block
     from atops.device.exec.block_scheduler import ClusterArray
     from atops.device.exec.thread import KernelCoroutine, KernelThread
@@ -186,6 +187,8 @@ class Entry(Protocol):
     """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
     prepares: bool
     """Whether it has something to look at before the first thread runs."""
+    native: Callable[[Grid, int, Cluster, list[Sip]], Block] | None
+    """Makes a block of one that is machine code: its threads are no coroutines."""
 
     def prepare(self, grid: Grid, /) -> None:
         """Look at the grid before its first thread runs."""

@@ -43,14 +43,29 @@ class LaunchDetector:
     """
 
     __slots__ = (
-        "_blocks", "_given", "_told", "_touched", "_users", "accesses", "clock", "escapes", "lock", "log", "memories",
-        "on_signal", "races", "relaxed", "same_value",
+        "_blocks",
+        "_given",
+        "_told",
+        "_touched",
+        "_users",
+        "accesses",
+        "clock",
+        "escapes",
+        "lock",
+        "log",
+        "memories",
+        "on_signal",
+        "races",
+        "relaxed",
+        "same_value",
+        "unseen",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.clock = GridClock()
         self.lock = threading.RLock()
         self.escapes: dict[str, None] = {}  # what was not seen, in words
+        self.unseen: list[Allocation] = []  # memory that was perhaps stored to, which was not seen either
         self.accesses = 0  # of blocks that have ended
         self.relaxed = self.same_value = 0  # pairs that nothing orders, and that are no races: counted
         self.races: list[Race] = []

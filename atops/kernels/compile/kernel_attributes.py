@@ -83,7 +83,7 @@ def function_attributes(
         raise InvalidType(f"function_attributes() expects a kernel, got {kernel!r}")
     target = _target(target if target is not None else kernel.target or DEFAULT_TARGET)
     chip = target.figures
-    memory = _static_memory(kernel.function)
+    memory = _static_memory(kernel.function) if kernel.static_memory is None else dict(kernel.static_memory)
     shared_bytes = memory["shared"]
     left = chip.l2_usable if shared_bytes is not None else None
     if shared_bytes:  # dynamic shared memory comes first, and what follows it is aligned

@@ -41,9 +41,9 @@ from atops.kernels.compile.kernel_attributes import FunctionAttributes, function
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable, set_aside
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
-from atops.kernels.source.front_end import LANGUAGE, read_source
+from atops.kernels.source.front_end import is_cxx, read_source
 from atops.kernels.source.options import DEFAULT_TARGET, CompileOptions, parse_options
-from atops.kernels.source.python_unit import Definitions, PythonUnit
+from atops.kernels.source.python_unit import Definitions, Unit
 from atops.kernels.target import TARGETS, CompileTarget
 
 __all__ = ("CompiledProgram", "Module", "Program", "compile_source", "load_module", "lowered_name_of")
@@ -137,7 +137,7 @@ class Module:
 
     def _held(self, kernel: Kernel) -> Kernel:
         """Return a kernel that runs on the chips of the module's target, unless it named one of its own."""
-        return Kernel(kernel.function, kernel.name, kernel.cooperative, kernel.arch or self.target.name)
+        return kernel.held_to(kernel.arch or self.target.name)
 
     def __repr__(self) -> str:
         if self._define is None:
@@ -199,7 +199,7 @@ class Program:
         if parsed is None:
             raise InvalidOption(str(log))
         self.log = log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
-        unit = read_source(SourceText(self.name, self.source), self.headers, parsed, log)
+        unit = _read(SourceText(self.name, self.source), self.headers, parsed, log)
         if unit is None:
             raise CompilationError(str(log))
         contents = Module(self.name, parsed.target, partial(_set_aside, unit))
@@ -207,7 +207,7 @@ class Program:
         if log.errors:
             raise CompilationError(str(log))
         self._compiled = CompiledProgram(
-            self.name, self.source, tuple(sorted(self.headers.items())), LANGUAGE, parsed, log,
+            self.name, self.source, tuple(sorted(self.headers.items())), unit.language, parsed, log,
             MappingProxyType(lowered), unit, contents,
         )  # fmt: skip
         return self._compiled
@@ -271,7 +271,7 @@ class CompiledProgram:
     options: CompileOptions
     log: DiagnosticLog
     lowered: Mapping[str, str]
-    unit: PythonUnit = field(repr=False)
+    unit: Unit = field(repr=False)
     contents: Module = field(repr=False)
 
     def module(self) -> Module:
@@ -312,7 +312,16 @@ class CompiledProgram:
         )  # fmt: skip
 
 
-def _set_aside(unit: PythonUnit) -> Definitions:
+def _read(source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog) -> Unit | None:
+    """Read a text in the language that it is written in."""
+    if is_cxx(source):
+        from atops.kernels.cxx.unit import read_cxx  # most programs need no compiler
+
+        return read_cxx(source, headers, options, log)
+    return read_source(source, headers, options, log)
+
+
+def _set_aside(unit: Unit) -> Definitions:
     """Make the definitions of the program itself: by name, the variables of its modules come first."""
     definitions = unit.execute()
     set_aside(definitions.variables.values())

@@ -33,9 +33,7 @@ from atops.kernels.source.python_unit import (
     parse,
 )
 
-__all__ = ("LANGUAGE", "read_source")
-
-LANGUAGE = "Python"
+__all__ = ("is_cxx", "read_source")
 
 _CXX_MARKS = re.compile(r'__(global|device|host|shared)__|^\s*#\s*include\s*[<"]|<<<|^\s*extern\s+"C"', re.MULTILINE)
 _CXX_FILES = (".cpp", ".cc", ".cxx", ".cu", ".tops", ".hip", ".h", ".hpp", ".c")
@@ -44,17 +42,17 @@ _DECLARATIONS = (device_variable, constant)
 _ALLOWED = "a kernel source has imports, constants, device variables and functions there"
 
 
+def is_cxx(source: SourceText) -> bool:
+    """Return whether a text is TOPS C++: by its name's extension, or by what no Python has."""
+    if os.path.splitext(source.name)[1].lower() in _CXX_FILES:
+        return True
+    return _CXX_MARKS.search(source.text) is not None and parse(source, DiagnosticLog()) is None  # a comment may quote
+
+
 def read_source(
     source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog
 ) -> PythonUnit | None:
-    """Read a text and its headers. Returns None where `log` has an error."""
-    extension = os.path.splitext(source.name)[1]
-    marked = _CXX_MARKS.search(source.text) and parse(source, DiagnosticLog()) is None  # a comment may quote C++
-    if marked or extension.lower() in _CXX_FILES:
-        log.error("the C++ front end is not available; the source language is Python", source)
-        if not marked:
-            log.note(f"the name's {extension} says C++; without it the text is read as Python", source)
-        return None
+    """Read a text in Python and its headers. Returns None where `log` has an error."""
     before = len(log.errors)
     macros: dict[str, object] = dict(options.built_in)
     for name, text in options.defines:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from atops.base.locks import fork_safe
 from atops.base.python_ast import module_tree
@@ -27,8 +27,8 @@ from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourcePosit
 from atops.kernels.source.names import BUILTINS
 
 __all__ = (
-    "TOO_DEEP", "Bind", "Definitions", "Include", "PythonUnit", "Run", "UnitStep", "compile_definition", "module_of",
-    "parse",
+    "TOO_DEEP", "Bind", "Definitions", "Include", "PythonUnit", "Run", "Unit", "UnitStep", "compile_definition",
+    "module_of", "parse",
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -77,8 +77,21 @@ class Definitions:
     variables: Mapping[str, Variable] = field(default_factory=dict)
 
 
+class Unit(Protocol):
+    """A text that was read without an error, in either language."""
+
+    @property
+    def language(self) -> str:
+        """What it is written in."""
+
+    def execute(self) -> Definitions:
+        """Return fresh definitions: one set for each loaded module."""
+
+
 class PythonUnit:
     """The steps of one text. Each execution makes variables of its own and executes each header once."""
+
+    language = "Python"
 
     def __init__(self, source: SourceText, predefined: Mapping[str, object], steps: tuple[UnitStep, ...]) -> None:
         self.source = source

@@ -361,6 +361,7 @@ class _GraphLaunch:
 
     make: Callable[[], Coroutine[Any, Any, Any]] | None = None
     prepares = False
+    native = None
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
-from atops.device.races.detector import Touched
+from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
@@ -269,13 +269,7 @@ class CommandDetector:
         assert kernels is not None, "a board that has a detector gives each launch one"
         inside = kernels.take()
         self.findings.add(inside, item)
-        with self._lock:
-            counted = kernels.take_counts()
-            self.findings.accesses += counted[0]
-            self.findings.relaxed += counted[1]
-            self.findings.same_value += counted[2]
-        for escape in kernels.escapes:
-            self.findings.escaped(escape)
+        self._take_counts(kernels)
         if isinstance(failure, KernelDeadlock):
             self.stalled([(item, f"stands: {failure}")])
         if inside and self.strict and failure is None:
@@ -303,6 +297,18 @@ class CommandDetector:
         except DataRace as race:
             return failure or race
         return failure
+
+    def _take_counts(self, kernels: LaunchDetector) -> None:
+        """Take what a launch has seen, and what it could not see."""
+        with self._lock:
+            counted = kernels.take_counts()
+            self.findings.accesses += counted[0]
+            self.findings.relaxed += counted[1]
+            self.findings.same_value += counted[2]
+            for memory in kernels.unseen:
+                self._fresh.stored(memory, 0, memory.size)
+        for escape in kernels.escapes:
+            self.findings.escaped(escape)
 
     def _unread_inside(self, footprint: list[Touched], lines: Mapping[Site | None, Epoch]) -> list[Race]:
         """Return what a launch has read of what nothing has stored to, its own threads neither."""

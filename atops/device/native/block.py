@@ -1,0 +1,339 @@
+"""A block whose threads are fibers of the native runtime: one step runs all of them to their end.
+
+The blocks of a cooperative launch run together, on the OS thread that steps the last one to be placed. Which thread is
+next is chosen by the runtime, from the launch's seed where there is one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from atops.base.errors import (
+    AtopsError,
+    DteError,
+    ExecutionError,
+    IllegalAddress,
+    KernelAssert,
+    KernelDeadlock,
+    LaunchFailure,
+    LaunchOutOfResources,
+)
+from atops.base.locks import make_lock
+from atops.device.chip import Cluster, Scratch, Sip
+from atops.device.exec.block import Block, Progress, Task
+from atops.device.exec.grid import Grid
+from atops.device.exec.thread import KernelThread
+from atops.device.native.library import (
+    FIND,
+    PRINT,
+    VERSION,
+    BlockPlace,
+    Dim,
+    NativeModule,
+    Pad,
+    Range,
+    Run,
+    runtime_library,
+)
+
+if TYPE_CHECKING:
+    from atops.device.memory.allocation import Allocation
+
+__all__ = ("NativeBlock", "NativeEntry")
+
+NAGGING = 0.005  # seconds between two attempts to end a run that does not end by itself
+KINDS: dict[int, type[AtopsError]] = {
+    1: LaunchFailure, 2: DteError, 3: IllegalAddress, 4: KernelDeadlock, 5: LaunchOutOfResources, 6: KernelAssert,
+}  # fmt: skip
+
+
+class NativeEntry(Protocol):
+    """A native kernel with the arguments of one launch."""
+
+    name: str
+    module: NativeModule
+    enter: int
+    arguments: Any
+    allocations: tuple[Allocation, ...]
+
+    def find(self, address: int, chip: Any) -> tuple[int, int] | None:
+        """Return the live memory of the host's that an address is in."""
+
+
+class NativeBlock(Block):
+    """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
+
+    __slots__ = ("_ending", "_lock", "_places", "_run", "_running")
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        self._lock = make_lock()
+        self._run: Run | None = None
+        self._running = self._ending = False
+        self._places = sips[: grid.threads_per_block]
+        super().__init__(grid, linear, cluster, sips)
+
+    def _threads(self, sips: Sequence[Sip]) -> list[KernelThread]:
+        return []  # they are the runtime's
+
+    def tasks(self) -> list[Task]:
+        """Return the block, unless another one runs it, too."""
+        grid = self.grid
+        if grid.cooperative and self.linear != max(grid.blocks, default=self.linear):
+            return []
+        if grid.cooperative and len(grid.blocks) < grid.total_blocks:
+            return []
+        if grid.agenda is not None:
+            grid.agenda.add(("thread", grid.label, self.linear, "all"), lambda: self.step(0))
+            return []
+        return [self]
+
+    @property
+    def ahead(self) -> int:
+        """0: it does not wait for a virtual clock."""
+        return 0
+
+    def step(self, budget: int) -> Progress:
+        """Run all threads to their end."""
+        grid = self.grid
+        blocks = self._together()
+        if grid.error is None:
+            if grid.barrier.expected > 1:
+                grid.stop(LaunchFailure(f"kernel {grid.name} is native: it does not run on several devices together"))
+            else:
+                self._go(blocks)
+        for each in blocks:
+            each.left = each.size
+            each.over()
+        return Progress.DONE
+
+    def _together(self) -> list[Block]:
+        """Return the blocks that run here, in their order."""
+        with self.grid.barrier.lock:
+            return [self] if not self.grid.cooperative else [block for _, block in sorted(self.grid.blocks.items())]
+
+    def _go(self, blocks: Sequence[Block]) -> None:
+        grid = self.grid
+        entry: Any = grid.entry
+        run, kept = self._prepared(entry, blocks)
+        library = runtime_library()
+        if grid.detector is not None:
+            grid.detector.escapes.setdefault(f"what native kernel {grid.name} reads and stores")
+            grid.detector.unseen += entry.allocations
+        with self._lock:
+            self._run, self._running = run, True
+        outer, HERE.block = HERE.block, self
+        try:
+            fault = library.atops_run(run)
+        finally:
+            HERE.block = outer
+            with self._lock:
+                self._running = False
+        del kept
+        for allocation in entry.allocations:
+            if allocation.alive:
+                allocation.wrote(0, allocation.size)
+        for each, place in zip(blocks, run.places[: len(blocks)], strict=True):
+            if place.l2_used:
+                _used(each.cluster.l2, place.l2_used)
+            if place.l1_used:
+                for sip in self._places_of(each):
+                    _used(sip.l1, place.l1_used)
+        if fault:
+            self._fail(run, fault)
+
+    @staticmethod
+    def _places_of(block: Block) -> list[Sip]:
+        assert isinstance(block, NativeBlock), "all blocks of its grid are"
+        return block._places
+
+    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[Any, ...]]:
+        """Return the run, and what it refers to."""
+        grid = self.grid
+        run = Run()
+        run.version = VERSION
+        run.gcu_arch = grid.arch.gcu_arch
+        run.module, run.enter = entry.module.address, entry.enter
+        run.text_low, run.text_high = entry.module.text_low, entry.module.text_high
+        run.arguments = ctypes.cast(entry.arguments, ctypes.c_void_p)
+        run.grid, run.block = Dim(*grid.grid_dim), Dim(*grid.block_dim)
+        run.blocks, run.cooperative = len(blocks), grid.cooperative
+        run.dynamic_shared = grid.shared_bytes
+        seed = grid.options.seed
+        run.seeded = seed is not None
+        run.seed = 0 if seed is None else grid.rng.getrandbits(63) ^ self.linear
+        run.eager = grid.options.dte == "eager"
+        places = (BlockPlace * len(blocks))()
+        for each, place in zip(blocks, places, strict=True):
+            place.index = Dim(*each.index)
+            place.l2, place.l1 = _pads(each.cluster, self._places_of(each))
+        run.places = places
+        ranges = sorted({_range(each) for each in entry.allocations if each.alive})
+        table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
+        run.ranges, run.range_count = table, len(ranges)
+        run.find, run.print = _FIND, _PRINT
+        return run, (places, table, entry)
+
+    def found(self, address: int) -> tuple[int, int] | None:
+        """Return the live memory that an address is in."""
+        entry: Any = self.grid.entry
+        known: tuple[int, int] | None = entry.find(address, self.grid.chip)
+        return known
+
+    def show(self, text: bytes) -> None:
+        """Print what a thread prints."""
+        self.grid.chip.print_fifo.put(text.decode("utf-8", "replace"), self.grid.entry)
+
+    def _fail(self, run: Run, fault: int) -> None:
+        """End the grid with what a thread did wrong."""
+        grid = self.grid
+        kind = KINDS.get(fault)
+        if kind is None or grid.error is not None:
+            return  # it was stopped, and the grid knows why
+        block, thread = _index(run.fault_block), _index(run.fault_thread)
+        where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
+        if run.fault_pc:
+            entry: Any = grid.entry
+            where = entry.module.line_of(run.fault_pc) or where
+        said = run.fault_text.decode("utf-8", "replace")
+        subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
+        if kind is IllegalAddress and (run.fault_bytes or said == "address"):
+            said = self._address(run, said)
+        if kind is KernelDeadlock:
+            text = f"kernel {grid.name} cannot go on: {said}"
+        elif kind is KernelAssert:
+            text = f"{subject} at {where}: assertion `{said}` failed"
+        else:
+            text = f"{subject}{f' at {where}' if where else ''}: {said}"
+        failure = _failure(kind, text)
+        failure.block, failure.thread = block, thread
+        grid.stop(failure)
+
+    def _address(self, run: Run, said: str) -> str:
+        """Say what lies at an address."""
+        address, size = run.fault_address, run.fault_bytes
+        near = None
+        for allocation in self.grid.entry.allocations:  # type: ignore[attr-defined]  # a native entry has them
+            low, high = _range(allocation)
+            if low - (1 << 20) <= address < high + (1 << 20):
+                near = allocation, address - low
+        if said == "address" and size == 0:
+            what = {1: "stored to", 0: "read from"}.get(run.fault_write, "used")
+            place = "a null pointer" if address < 4096 else f"{address:#x}, where no memory of the kernel is"
+            text = f"{what} {place}"
+        else:
+            text = f"{said} has {size} bytes at {address:#x}, which no live memory of the kernel holds"
+        if near is not None:
+            allocation, offset = near
+            text += f"; nearest is {allocation!r}, at offset {offset}"
+        return text
+
+    # ---- what other blocks do for their threads, the runtime does here
+
+    def make_ready(self, threads: Iterable[KernelThread]) -> bool:
+        """Nothing waits here."""
+        return False
+
+    def cancel(self) -> bool:
+        """Have the run end."""
+        return True
+
+    def reschedule(self) -> None:
+        """Have the run end: the thread that is in it is interrupted until it has left."""
+        with self._lock:
+            if not self._running or self._ending:
+                return
+            self._ending = True
+        self._interrupt()
+        threading.Thread(target=self._nag, name="atops-interrupt", daemon=True).start()
+
+    def _interrupt(self) -> bool:
+        with self._lock:
+            if self._running and self._run is not None:
+                runtime_library().atops_interrupt(self._run)
+            return self._running
+
+    def _nag(self) -> None:
+        pause = threading.Event()
+        while self._interrupt():
+            pause.wait(NAGGING)
+
+    def open_barrier(self) -> None:
+        """Nothing: the runtime opens it."""
+
+    def arrive_at_grid(self) -> None:
+        """Nothing: the runtime does."""
+
+    def running(self) -> list[KernelThread]:
+        """Return none: its threads are no objects of Python."""
+        return []
+
+
+def _failure(kind: type[AtopsError], text: str) -> Any:
+    """Return a LaunchFailure; that of another execution error has its code, and any other error is its cause."""
+    if issubclass(kind, LaunchFailure):
+        return kind(text)
+    inner = kind(text)
+    failure = LaunchFailure(text)
+    if isinstance(inner, ExecutionError):
+        failure.__dict__["code"] = inner.code  # an illegal address stays one at the C edge
+    failure.__cause__ = inner
+    return failure
+
+
+class _Here(threading.local):
+    """Which block this OS thread runs."""
+
+    block: NativeBlock | None = None
+
+
+HERE = _Here()
+
+
+def _find(address: int, found: Any) -> int:
+    block = HERE.block
+    known = None if block is None else block.found(address)
+    if known is None:
+        return 0
+    found[0].low, found[0].high = known
+    return 1
+
+
+def _show(text: Any, count: int) -> None:
+    if (block := HERE.block) is not None:
+        block.show(ctypes.string_at(text, count))
+
+
+_FIND, _PRINT = FIND(_find), PRINT(_show)  # one for all runs: to make one takes as long as an empty launch
+
+
+def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, Any]:
+    """Return the L2 and the L1 of each thread; those of a cluster's first SIPs are kept."""
+    known = cluster.native
+    if known is None:
+        own = (Pad * len(cluster.sips))(*[_pad(sip.l1) for sip in cluster.sips])
+        cluster.native = known = _pad(cluster.l2), own, ctypes.cast(own, ctypes.POINTER(Pad))
+    if sips == cluster.sips[: len(sips)]:
+        return known[0], known[2]
+    return known[0], ctypes.cast((Pad * len(sips))(*[_pad(sip.l1) for sip in sips]), ctypes.POINTER(Pad))
+
+
+def _pad(memory: Scratch) -> Pad:
+    return Pad(memory.__array_interface__["data"][0], memory.nbytes)
+
+
+def _used(memory: Scratch, end: int) -> None:
+    memory.used = max(memory.used, end)
+
+
+def _range(allocation: Allocation) -> tuple[int, int]:
+    low = allocation.data.__array_interface__["data"][0]
+    return low, low + allocation.size
+
+
+def _index(dim: Dim) -> tuple[int, int, int]:
+    return dim.x, dim.y, dim.z
+
+

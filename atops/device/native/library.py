@@ -1,0 +1,233 @@
+"""The native runtime: its structures as ctypes has them, built from source at first use, loaded once.
+
+The structures are those of `src/abi.h`; its VERSION is compared when the library is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_int8,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+
+from atops.base.errors import IllegalState
+from atops.base.locks import fork_safe
+from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept, key_of, processor
+
+__all__ = (
+    "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule", "Operand",
+    "Pad", "ParameterRow", "Range", "Run", "Transfer", "load_module", "runtime_library",
+)  # fmt: skip
+
+VERSION = 1
+MOST_DIMENSIONS = 8
+SOURCES = Path(__file__).parent / "src"
+UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp")
+
+_loading = fork_safe(threading.RLock())
+_loaded: list[ctypes.CDLL] = []
+
+
+class Dim(Structure):
+    """Three extents, or an index."""
+
+    _fields_ = (("x", c_uint32), ("y", c_uint32), ("z", c_uint32))
+
+
+class Range(Structure):
+    """Live memory, from the first byte to the one behind the last."""
+
+    _fields_ = (("low", c_uint64), ("high", c_uint64))
+
+
+class Pad(Structure):
+    """An L1 or L2."""
+
+    _fields_ = (("bytes", c_void_p), ("capacity", c_uint64))
+
+
+class BlockPlace(Structure):
+    """Where a block runs."""
+
+    _fields_ = (("index", Dim), ("l2", Pad), ("l1", POINTER(Pad)), ("l2_used", c_uint64), ("l1_used", c_uint64))
+
+
+class ParameterRow(Structure):
+    """A parameter of a kernel: kinds as numpy's, "P" for a pointer, "e" for a brain float."""
+
+    _fields_ = (("kind", c_int8), ("element", c_int8), ("element_bytes", c_uint16), ("bytes", c_uint32))
+
+
+class KernelRow(Structure):
+    """A kernel of a module."""
+
+    _fields_ = (
+        ("name", c_char_p), ("enter", c_void_p), ("parameters", POINTER(ParameterRow)), ("count", c_int32),
+        ("cooperative", c_int32), ("names", c_char_p), ("file", c_char_p), ("line", c_int32),
+    )  # fmt: skip
+
+
+class ModuleRow(Structure):
+    """What a module has."""
+
+    _fields_ = (
+        ("version", c_uint32), ("attach", c_void_p), ("slots", c_void_p), ("kernels", POINTER(KernelRow)),
+        ("kernel_count", c_int32), ("variables", c_void_p), ("variable_count", c_int32),
+    )  # fmt: skip
+
+
+FIND = CFUNCTYPE(c_int32, c_uint64, POINTER(Range))
+PRINT = CFUNCTYPE(None, POINTER(c_char), c_uint64)
+
+
+class Run(Structure):
+    """A run, and what came of it."""
+
+    _fields_ = (
+        ("version", c_uint32), ("gcu_arch", c_uint32), ("module", c_void_p), ("enter", c_void_p),
+        ("arguments", c_void_p), ("grid", Dim), ("block", Dim), ("blocks", c_int32), ("cooperative", c_int32),
+        ("places", POINTER(BlockPlace)), ("dynamic_shared", c_uint64), ("seeded", c_int32), ("seed", c_uint64),
+        ("eager", c_int32), ("strict", c_int32), ("stop", c_int32), ("ranges", POINTER(Range)),
+        ("range_count", c_int32), ("find", FIND), ("print", PRINT), ("fault", c_int32), ("fault_block", Dim),
+        ("fault_thread", Dim), ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
+        ("fault_pc", c_uint64), ("text_low", c_uint64), ("text_high", c_uint64), ("fault_file", c_char * 512),
+        ("fault_line", c_int32), ("fault_text", c_char * 4096), ("moved", c_uint64), ("switches", c_uint64),
+        ("scheduler", c_void_p),
+    )  # fmt: skip
+
+
+_EXTENTS = c_int64 * MOST_DIMENSIONS
+
+
+class Operand(Structure):
+    """What a transfer moves from or to."""
+
+    _fields_ = (("address", c_void_p), ("rank", c_int32), ("item", c_uint32), ("space", c_int32), ("extents", _EXTENTS))
+
+
+class Transfer(Structure):
+    """A transfer of the DTE."""
+
+    _fields_ = (
+        ("name", c_char_p), ("take", c_uint8), ("turn", c_uint8), ("land", c_uint8), ("phase", c_int32),
+        ("ratio", c_int32), ("value", c_uint64), ("dst", Operand), ("src", Operand), ("src_offsets", _EXTENTS),
+        ("slice_shape", _EXTENTS), ("dst_offsets", _EXTENTS), ("layout", _EXTENTS), ("low", _EXTENTS),
+        ("high", _EXTENTS), ("mid", _EXTENTS), ("has_shape", c_bool), ("numbers_given", c_int32 * 7),
+        ("gcu_arch", c_int32),
+    )  # fmt: skip
+
+
+def runtime_library() -> ctypes.CDLL:
+    """Return the native runtime, built where it is not kept yet. Raises NotSupported without a compiler."""
+    with _loading:
+        if not _loaded:
+            toolchain = find_toolchain()
+            library = ctypes.CDLL(str(_built(toolchain)))
+            if library.atops_version() != VERSION:
+                raise IllegalState(f"the native runtime is of version {library.atops_version()}; expected {VERSION}")
+            library.atops_run.argtypes = (POINTER(Run),)
+            library.atops_interrupt.argtypes = (POINTER(Run),)
+            library.atops_transfer.argtypes = (POINTER(Transfer), c_char_p, c_uint64)
+            library.atops_attach.argtypes = (c_void_p,)
+            library.atops_attach.restype = None
+            library.atops_interrupt.restype = None
+            _loaded.append(library)
+        return _loaded[0]
+
+
+def _built(toolchain: Toolchain) -> Path:
+    """Return the file of the runtime."""
+    contents = [path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.is_file()]
+    key = key_of(["runtime", toolchain.version, processor(), *contents])
+    if (found := kept(key)) is not None:
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "runtime.so"
+        toolchain.library([SOURCES / unit for unit in UNITS], made)
+        return keep(key, made)
+
+
+class NativeModule:
+    """A loaded module: its kernels by name. It stays loaded as long as this object, or a kernel of it, is there."""
+
+    def __init__(self, path: Path) -> None:
+        """Load it, and let it know the runtime."""
+        runtime = runtime_library()
+        self.path = path
+        self._lines: dict[int, str] = {}
+        self._library = ctypes.CDLL(str(path))
+        entry = self._library.atops_module
+        entry.restype = POINTER(ModuleRow)
+        self.row = entry()
+        if self.row.contents.version != VERSION:
+            raise IllegalState(f"{path.name} is of version {self.row.contents.version}; expected {VERSION}")
+        self.address = ctypes.cast(self.row, c_void_p).value or 0
+        runtime.atops_attach(self.address)
+        self.text_low, self.text_high, self.text_offset = _text_of(path)
+
+    def line_of(self, counter: int) -> str:
+        """Return "file:line" of an instruction of the module; empty where that is not known.
+
+        The program that reads debug lines comes with the compilers; it is asked once for each place that has failed.
+        """
+        if (known := self._lines.get(counter)) is None:
+            known = self._lines[counter] = self._read_line(counter)
+        return known
+
+    def _read_line(self, counter: int) -> str:
+        if not self.text_low <= counter < self.text_high or (reader := shutil.which("addr2line")) is None:
+            return ""
+        offset = counter - self.text_low + self.text_offset
+        try:
+            said = subprocess.run(
+                [reader, "-e", str(self.path), hex(offset)], capture_output=True, text=True, timeout=20, check=False
+            ).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        file, _, line = said.partition(" ")[0].rpartition(":")
+        return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
+
+    @property
+    def kernels(self) -> list[KernelRow]:
+        """Return the rows of its kernels."""
+        rows = self.row.contents
+        return [rows.kernels[each] for each in range(rows.kernel_count)]
+
+
+def _text_of(path: Path) -> tuple[int, int, int]:
+    """Return where the code of a loaded library lies, and how far from the library's beginning it begins."""
+    name, base = str(path), 0
+    with open("/proc/self/maps") as file:
+        for line in file:
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].strip() == name:
+                start, _, end = fields[0].partition("-")
+                base = base or int(start, 16)
+                if "x" in fields[1]:
+                    return int(start, 16), int(end, 16), int(start, 16) - base
+    return 0, 0, 0
+
+
+def load_module(path: Path) -> NativeModule:
+    """Return the module of a file that was built before."""
+    with _loading:
+        return NativeModule(path)

@@ -1,0 +1,196 @@
+// What the emulator's native runtime and compiled kernels say to each other. Both are built from this file, so that its
+// VERSION is all that has to agree. Plain structs and functions: no object of the C++ library passes between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atops {
+
+constexpr uint32_t VERSION = 1;
+constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
+
+struct Dim {
+    uint32_t x, y, z;
+};
+
+// Where in the program something is asked for. The file is a literal of the module, which outlives its launches.
+struct Site {
+    const char *file;
+    int line;
+};
+
+enum class Fault : int32_t {
+    none, launch_failure, dte_error, illegal_address, deadlock, out_of_resources, kernel_assert, stopped, barrier_error,
+};
+
+enum class Space : int32_t { unknown = 0, global = 1, shared = 2, local = 3 };
+
+// ---- the DTE: each operation takes something of src, turns it, and lands it in dst (as device/dte/stages.py has it)
+
+enum class Take : uint8_t { none, all, window };
+enum class Turn : uint8_t { plain, permute, mirror_x, mirror_y, stride, expand, shrink, replace };
+enum class Land : uint8_t { bytes, fill, whole, window, padded, repeated };
+
+struct Operand {
+    void *address;
+    int32_t rank;  // 0: none
+    uint32_t item;  // bytes of an element
+    Space space;  // as the program says; unknown: by its address
+    int64_t extents[MOST_DIMENSIONS];
+};
+
+struct Transfer {
+    const char *name;
+    Take take;
+    Turn turn;
+    Land land;
+    int32_t phase, ratio;
+    uint64_t value;  // the bits of an element
+    Operand dst, src;
+    int64_t src_offsets[MOST_DIMENSIONS], slice_shape[MOST_DIMENSIONS], dst_offsets[MOST_DIMENSIONS];
+    int64_t layout[MOST_DIMENSIONS];  // or strides
+    int64_t low[MOST_DIMENSIONS], high[MOST_DIMENSIONS], mid[MOST_DIMENSIONS];
+    bool has_shape;  // slice_shape counts
+    int32_t numbers_given[7];  // to each of the seven lists, in the order above
+    int32_t gcu_arch;  // the first that has the operation
+};
+
+// A context of the program, and what it has in flight or is configured to do.
+struct Context {
+    uint32_t state;  // 0 declared, 1 ready, 2 destroyed
+    uint32_t shared;
+    uint32_t busy;
+    uint32_t serial;  // of its transfers
+    const void *owner;
+    Site declared, issued;
+    Transfer transfer;
+};
+
+struct Event {
+    Context *context;
+    uint32_t serial;
+};
+
+struct CountedBarrier {
+    int32_t count, left;
+    uint32_t phase;
+    int32_t scope;
+};
+
+// ---- what the runtime does for a kernel
+
+struct Runtime {
+    uint32_t version;
+    void (*sync_threads)(Site);
+    void (*sync_blocks)(Site);
+    void *(*shared)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
+    void *(*local)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
+    void *(*dynamic_shared)(size_t *bytes);
+    void (*context)(Context *, int what, Site);  // 0 init, 1 destroy
+    void (*transfer)(Context *, const Transfer *, Site);
+    Event (*issue)(Context *, const Transfer *, Site);
+    void (*wait)(Event, Site);
+    void (*barrier)(CountedBarrier *, int what, Site);  // 0 made, 1 arrive, 2 wait, 3 both
+    void (*print)(const char *text, size_t bytes);
+    void (*yield)(Site);
+    void (*fail)(Fault, const char *text, Site);  // does not return
+};
+
+// Where a module keeps what its kernels know of the thread that runs, for each OS thread.
+struct Slots {
+    Dim *thread_index, *block_index, *block_extent, *grid_extent;
+};
+
+struct ParameterRow {
+    int8_t kind;  // of numpy: 'i', 'u', 'f', 'b', 'e' (brain float), 'V' (bytes), 'P' (pointer)
+    int8_t element;  // of a pointer, the kind of what it points to; 'V' where that is not known
+    uint16_t element_bytes;
+    uint32_t bytes;
+};
+
+struct KernelRow {
+    const char *name;
+    void (*enter)(void **arguments);
+    const ParameterRow *parameters;
+    int32_t count;
+    int32_t cooperative;
+    const char *names;  // of its parameters, separated by spaces
+    const char *file;
+    int32_t line;
+};
+
+struct VariableRow {
+    const char *name;
+    void *address;
+    uint64_t bytes;
+    int8_t kind;
+    uint16_t element_bytes;
+    int32_t constant;
+};
+
+// What a module has, returned by its one exported function `atops_module`.
+struct Module {
+    uint32_t version;
+    void (*attach)(const Runtime *);
+    void (*slots)(Slots *);
+    const KernelRow *kernels;
+    int32_t kernel_count;
+    const VariableRow *variables;
+    int32_t variable_count;
+};
+
+// ---- what the host gives for a run, and gets back
+
+struct Range {
+    uint64_t low, high;
+};
+
+struct Pad {  // an L1 or L2
+    uint8_t *bytes;
+    uint64_t capacity;
+};
+
+struct BlockPlace {
+    Dim index;
+    Pad l2;
+    const Pad *l1;  // one for each thread
+    uint64_t l2_used, l1_used;  // set by the run: the most that was in use
+};
+
+struct Run {
+    uint32_t version;
+    uint32_t gcu_arch;
+    const Module *module;
+    void (*enter)(void **);
+    void **arguments;
+    Dim grid, block;
+    int32_t blocks;  // that are run here
+    int32_t cooperative;
+    BlockPlace *places;
+    uint64_t dynamic_shared;
+    int32_t seeded;
+    uint64_t seed;
+    int32_t eager;  // transfers take effect at the issue
+    int32_t strict;
+    volatile int32_t stop;  // set by the host
+    const Range *ranges;  // live memory that the arguments name, ascending
+    int32_t range_count;
+    int32_t (*find)(uint64_t address, Range *found);  // asks the host for any other live memory
+    void (*print)(const char *text, uint64_t bytes);
+    // What came of it.
+    int32_t fault;
+    Dim fault_block, fault_thread;
+    uint64_t fault_address, fault_bytes;
+    int32_t fault_write;  // of an address: 1 a store, 0 a load, -1 not known
+    uint64_t fault_pc;  // of a fault of the processor
+    uint64_t text_low, text_high;  // where the code of the module lies
+    char fault_file[512];
+    int32_t fault_line;
+    char fault_text[4096];
+    uint64_t moved;  // bytes, by the DTE
+    uint64_t switches;
+    void *scheduler;  // of the run while it goes on
+};
+
+}  // namespace atops

@@ -1,0 +1,140 @@
+// The handlers run on a stack of their own, note what happened, and have the thread go on in `landed`, from where the
+// run is left for good. What is no kernel's goes to whoever was there before.
+#include "fault.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <mutex>
+
+#include "abi.h"
+#include "fiber.h"
+#include "run.h"
+
+namespace atops {
+
+namespace {
+
+constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, INTERRUPT};
+constexpr size_t HANDLER_STACK = 64 << 10;
+
+struct sigaction before[65];
+thread_local bool guarded = false;
+thread_local Fault pending = Fault::none;
+thread_local char said[512];
+
+void landed() { fail_now(pending, said); }
+
+void land(ucontext_t *state, const Fiber *fiber) {
+    uintptr_t top = (reinterpret_cast<uintptr_t>(fiber->top) & ~uintptr_t(15)) - 128;  // what was on the stack is given up
+#if defined(__x86_64__)
+    *reinterpret_cast<void **>(top - 8) = nullptr;
+    state->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(top - 8);
+    state->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&landed);
+#else
+    state->uc_mcontext.sp = top;
+    state->uc_mcontext.pc = reinterpret_cast<uintptr_t>(&landed);
+#endif
+}
+
+uintptr_t counter(const ucontext_t *state) {
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(state->uc_mcontext.gregs[REG_RIP]);
+#else
+    return state->uc_mcontext.pc;
+#endif
+}
+
+uintptr_t stack_pointer(const ucontext_t *state) {
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(state->uc_mcontext.gregs[REG_RSP]);
+#else
+    return state->uc_mcontext.sp;
+#endif
+}
+
+void pass_on(int number, siginfo_t *info, void *state) {
+    const struct sigaction &old = before[number];
+    if (old.sa_flags & SA_SIGINFO) {
+        if (old.sa_sigaction) old.sa_sigaction(number, info, state);
+    } else if (old.sa_handler == SIG_DFL) {
+        if (number == INTERRUPT) return;
+        sigaction(number, &old, nullptr);  // it happens again, and ends the process
+    } else if (old.sa_handler != SIG_IGN) {
+        old.sa_handler(number);
+    }
+}
+
+void handle(int number, siginfo_t *info, void *context) {
+    auto *state = static_cast<ucontext_t *>(context);
+    Scheduler *own = scheduler_here();
+    Fiber *fiber = own ? own->current : nullptr;
+    uintptr_t sp = stack_pointer(state);
+    bool of_kernel = fiber && sp >= reinterpret_cast<uintptr_t>(fiber->guard) &&
+                     sp <= reinterpret_cast<uintptr_t>(fiber->top);
+    if (!of_kernel) return pass_on(number, info, context);
+    Run *run = own->run;
+    run->fault_pc = counter(state);
+    if (number == INTERRUPT) {
+        // Only out of the kernel's own code: what the runtime or a library has begun is ended first.
+        if (!run->stop || run->fault_pc < run->text_low || run->fault_pc >= run->text_high) return;
+        pending = Fault::stopped;
+        said[0] = 0;
+    } else if (number == SIGSEGV || number == SIGBUS) {
+        auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+        uintptr_t low = reinterpret_cast<uintptr_t>(fiber->guard), high = reinterpret_cast<uintptr_t>(fiber->stack);
+        if (address >= low - 4096 && address < high) {
+            pending = Fault::launch_failure;
+            snprintf(said, sizeof said, "its stack of %zu KiB overflowed", STACK_BYTES >> 10);
+        } else if (info->si_code == SI_KERNEL) {  // the processor does not say which
+            pending = Fault::illegal_address;
+            snprintf(said, sizeof said, "used an address that no memory can have");
+        } else {
+            pending = Fault::illegal_address;
+            run->fault_address = address;
+            run->fault_bytes = 0;
+#if defined(__x86_64__)
+            run->fault_write = state->uc_mcontext.gregs[REG_ERR] & 2 ? 1 : 0;
+#else
+            run->fault_write = -1;
+#endif
+            snprintf(said, sizeof said, "%s", "address");
+        }
+    } else {
+        pending = Fault::launch_failure;
+        const char *what = number == SIGFPE ? "divided an integer by zero"
+                           : number == SIGILL || number == SIGTRAP ? "ran into a trap of the compiler: what its C++ "
+                                                                     "does there is not defined" : "stopped";
+        snprintf(said, sizeof said, "%s", what);
+    }
+    land(state, fiber);
+}
+
+}  // namespace
+
+void guard_this_thread() {
+    if (guarded) return;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = handle;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+        for (int number : GUARDED) sigaction(number, &action, &before[number]);
+    });
+    stack_t now;
+    if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE)) {
+        void *place = mmap(nullptr, HANDLER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (place != MAP_FAILED) {
+            stack_t stack{};
+            stack.ss_sp = place;
+            stack.ss_size = HANDLER_STACK;
+            sigaltstack(&stack, nullptr);
+        }
+    }
+    guarded = true;
+}
+
+}  // namespace atops

@@ -1,0 +1,12 @@
+// Faults of the processor in a kernel: they end the run and not the process.
+#pragma once
+
+#include <signal.h>
+
+namespace atops {
+
+constexpr int INTERRUPT = SIGURG;
+
+void guard_this_thread();  // handlers once for the process, a stack for them once for each OS thread
+
+}  // namespace atops

@@ -1,0 +1,580 @@
+// A run: the threads of one block, or of all blocks of a cooperative grid, on one OS thread, until all have left the
+// kernel or one of them has failed. Which of those that can go on is next: the oldest, or one drawn from the seed.
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dte.h"
+#include "fault.h"
+#include "fiber.h"
+#include "run.h"
+
+namespace atops {
+
+namespace {
+
+// Looked up at every call of a kernel: in the part of thread-local memory that needs no call itself.
+__attribute__((tls_model("initial-exec"))) thread_local Scheduler *here = nullptr;
+
+Site site_of(const Fiber *fiber) { return fiber->site; }
+
+// ---- which thread comes next
+
+void set_slots(Scheduler *own, const Fiber *fiber) {
+    *own->slots.thread_index = fiber->index;
+    *own->slots.block_index = own->run->places[fiber->block].index;
+}
+
+Fiber *take_next(Scheduler *own) {
+    size_t count = own->ready.size() - own->first;
+    if (count == 0) return nullptr;
+    if (own->run->seeded && count > 1) {
+        own->random ^= own->random << 13, own->random ^= own->random >> 7, own->random ^= own->random << 17;
+        size_t chosen = own->first + static_cast<size_t>(own->random % count);
+        std::swap(own->ready[own->first], own->ready[chosen]);
+    }
+    Fiber *next = own->ready[own->first++];
+    if (own->first == own->ready.size()) {
+        own->ready.clear();
+        own->first = 0;
+    }
+    return next;
+}
+
+void make_ready(Scheduler *own, Fiber *fiber) {
+    fiber->state = State::ready;
+    fiber->waits = nullptr;
+    if (own->first > 4096) {  // what was taken is dropped now and then
+        own->ready.erase(own->ready.begin(), own->ready.begin() + static_cast<ptrdiff_t>(own->first));
+        own->first = 0;
+    }
+    own->ready.push_back(fiber);
+}
+
+// Let another thread go on; comes back when this one is chosen again.
+void suspend(Scheduler *own, Fiber *fiber) {
+    Fiber *next = take_next(own);
+    if (next == fiber) return;
+    ++own->run->switches;
+    if (next) {
+        own->current = next;
+        set_slots(own, next);
+        atops_switch(&fiber->sp, next->sp);
+    } else {
+        own->current = nullptr;
+        atops_switch(&fiber->sp, own->sp);
+    }
+}
+
+[[noreturn]] void leave(Scheduler *own) {
+    Fiber *fiber = own->current;
+    own->current = nullptr;
+    void *nowhere;
+    atops_switch(fiber ? &fiber->sp : &nowhere, own->sp);
+    __builtin_unreachable();
+}
+
+// ---- failing
+
+void note(Scheduler *own, Fault fault, const char *text, Site site) {
+    Run *run = own->run;
+    if (run->fault) return;
+    run->fault = static_cast<int32_t>(fault);
+    if (const Fiber *fiber = own->current) {
+        run->fault_thread = fiber->index;
+        run->fault_block = run->places[fiber->block].index;
+    }
+    snprintf(run->fault_text, sizeof run->fault_text, "%s", text);
+    snprintf(run->fault_file, sizeof run->fault_file, "%s", site.file ? site.file : "");
+    run->fault_line = site.line;
+}
+
+[[noreturn]] void fail(Fault fault, const char *text, Site site) {
+    Scheduler *own = here;
+    note(own, fault, text, site);
+    leave(own);
+}
+
+[[noreturn]] void failf(Fault fault, Site site, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void failf(Fault fault, Site site, const char *format, ...) {
+    char text[2048];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fail(fault, text, site);
+}
+
+[[noreturn]] void illegal(Site site, const char *what, const Operand &operand, bool write) {
+    Run *run = here->run;
+    run->fault_address = reinterpret_cast<uint64_t>(operand.address);
+    run->fault_bytes = operand_bytes(operand);
+    run->fault_write = write;
+    fail(Fault::illegal_address, what, site);
+}
+
+// Look whether the host wants the run to end, which it does at every call into the runtime.
+Fiber *enter(Scheduler *own, Site site) {
+    Fiber *fiber = own->current;
+    fiber->site = site;
+    if (own->run->stop) fail(Fault::stopped, "", site);
+    return fiber;
+}
+
+// ---- barriers
+
+void open_block(Scheduler *own, BlockState &block, Fiber *last) {
+    std::vector<Fiber *> arrived;
+    arrived.swap(block.arrived);
+    for (Fiber *each : arrived)
+        if (each != last) make_ready(own, each);
+    block.arrived = std::move(arrived);
+    block.arrived.clear();
+}
+
+void sync_threads(Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    BlockState &block = own->blocks[fiber->block];
+    block.arrived.push_back(fiber);
+    if (block.arrived.size() == own->size) {
+        open_block(own, block, fiber);
+        if (!own->run->seeded) return;  // the last to come goes on at once
+        make_ready(own, fiber);
+        suspend(own, fiber);
+        return;
+    }
+    fiber->state = State::at_barrier;
+    suspend(own, fiber);
+}
+
+void sync_blocks(Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    if (!own->run->cooperative)
+        fail(Fault::launch_failure, "called __syncblocks, but its launch is not cooperative; declare the kernel "
+             "__cooperative__ (TOPS C++, 8.8)", site);
+    if (++own->at_grid < own->fibers.size()) {
+        fiber->state = State::at_grid;
+        suspend(own, fiber);
+        return;
+    }
+    own->at_grid = 0;
+    for (Fiber *each : own->fibers)
+        if (each->state == State::at_grid) make_ready(own, each);
+    if (own->run->seeded) {
+        make_ready(own, fiber);
+        suspend(own, fiber);
+    }
+}
+
+uint32_t arrive(Scheduler *own, Fiber *fiber, CountedBarrier *barrier) {
+    uint32_t phase = barrier->phase;
+    for (int each = 0; each < 4; ++each)
+        if (fiber->arrivals[each].barrier == barrier) fiber->arrivals[each].barrier = nullptr;
+    fiber->arrivals[fiber->arrival] = {barrier, phase};
+    fiber->arrival = (fiber->arrival + 1) % 4;
+    if (--barrier->left > 0) return phase;
+    barrier->left = barrier->count;
+    ++barrier->phase;
+    for (Fiber *each : own->fibers)
+        if (each->state == State::at_counted && each->waits == barrier && each->phase == phase) make_ready(own, each);
+    return phase;
+}
+
+void await_phase(Scheduler *own, Fiber *fiber, CountedBarrier *barrier, uint32_t phase) {
+    if (barrier->phase != phase) return;
+    fiber->state = State::at_counted;
+    fiber->waits = barrier;
+    fiber->phase = phase;
+    suspend(own, fiber);
+}
+
+void counted(CountedBarrier *barrier, int what, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    if (what == 0) {
+        if (barrier->count < 1)
+            failf(Fault::launch_failure, site, "made a barrier of %d arrivals; expected at least 1", barrier->count);
+        return;
+    }
+    if (barrier->count < 1 || barrier->left < 1 || barrier->left > barrier->count)
+        fail(Fault::launch_failure, "used a barrier that was never made, or was overwritten", site);
+    uint32_t phase = barrier->phase;
+    if (what == 2) {
+        for (const Fiber::Arrival &each : fiber->arrivals)
+            if (each.barrier == barrier) phase = each.phase;
+    } else {
+        phase = arrive(own, fiber, barrier);
+    }
+    if (what != 1) await_phase(own, fiber, barrier, phase);
+}
+
+void yield(Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    make_ready(own, fiber);
+    suspend(own, fiber);
+}
+
+// ---- memory
+
+void *shared(const void *key, size_t bytes, size_t align, bool *fresh, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    BlockState &block = own->blocks[fiber->block];
+    for (const Place &each : block.places)
+        if (each.key == key) return *fresh = false, each.bytes;
+    const Pad &l2 = own->run->places[fiber->block].l2;
+    uint64_t from = (block.top + align - 1) & ~(uint64_t(align) - 1);
+    if (from + bytes > l2.capacity)
+        failf(Fault::out_of_resources, site, "%zu bytes of shared memory do not fit: %llu of the %llu bytes of L2 are in "
+              "use", bytes, static_cast<unsigned long long>(block.top), static_cast<unsigned long long>(l2.capacity));
+    block.top = from + bytes;
+    block.places.push_back({key, l2.bytes + from});
+    *fresh = true;
+    return l2.bytes + from;
+}
+
+void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    for (uint32_t each = 0; each < fiber->place_count; ++each)
+        if (fiber->places[each].key == key) return *fresh = false, fiber->places[each].bytes;
+    const Pad &l1 = own->run->places[fiber->block].l1[fiber->thread];
+    uint64_t from = (fiber->l1_top + align - 1) & ~(uint64_t(align) - 1);
+    if (from + bytes > l1.capacity)
+        failf(Fault::out_of_resources, site, "%zu bytes of local memory do not fit: %llu of the %llu bytes of L1 are in "
+              "use", bytes, static_cast<unsigned long long>(fiber->l1_top),
+              static_cast<unsigned long long>(l1.capacity));
+    if (fiber->place_count == fiber->place_room) {
+        uint32_t room = fiber->place_room ? 2 * fiber->place_room : 8;
+        void *grown = realloc(fiber->places, room * sizeof(Place));
+        if (!grown) fail(Fault::out_of_resources, "the host has no memory", site);
+        fiber->places = static_cast<Place *>(grown);
+        fiber->place_room = room;
+    }
+    fiber->l1_top = from + bytes;
+    fiber->places[fiber->place_count++] = {key, l1.bytes + from};
+    *fresh = true;
+    return l1.bytes + from;
+}
+
+void *dynamic_shared(size_t *bytes) {
+    Scheduler *own = here;
+    *bytes = own->run->dynamic_shared;
+    return own->run->places[own->current->block].l2.bytes;
+}
+
+bool inside(const Pad &pad, uint64_t low, uint64_t high) {
+    uint64_t base = reinterpret_cast<uint64_t>(pad.bytes);
+    return base && low >= base && high <= base + pad.capacity;
+}
+
+bool in_global(Run *run, uint64_t low, uint64_t high) {
+    const Range *end = run->ranges + run->range_count;
+    const Range *found = std::upper_bound(run->ranges, end, low,
+                                          [](uint64_t address, const Range &range) { return address < range.low; });
+    if (found != run->ranges && high <= found[-1].high && low >= found[-1].low) return true;
+    for (int each = 0; each < run->module->variable_count; ++each) {
+        const VariableRow &row = run->module->variables[each];
+        uint64_t base = reinterpret_cast<uint64_t>(row.address);
+        if (low >= base && high <= base + row.bytes) return true;
+    }
+    Range other;
+    return run->find && run->find(low, &other) && low >= other.low && high <= other.high;
+}
+
+void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, const char *role, bool write, Site site) {
+    Run *run = own->run;
+    if (operand.rank < 0 || operand.rank > MOST_DIMENSIONS)
+        failf(Fault::dte_error, site, "%s has %d dimensions; expected at most %d", role, operand.rank, MOST_DIMENSIONS);
+    for (int each = 0; each < operand.rank; ++each)
+        if (operand.extents[each] < 0)
+            failf(Fault::dte_error, site, "dimension %d of %s has extent %lld; expected no negative one", each, role,
+                  static_cast<long long>(operand.extents[each]));
+    uint64_t bytes = operand_bytes(operand), low = reinterpret_cast<uint64_t>(operand.address), high = low + bytes;
+    if (bytes == 0) return;
+    const BlockPlace &place = run->places[fiber->block];
+    Space space = operand.space;
+    if (inside(place.l1[fiber->thread], low, high)) {
+        if (space == Space::unknown || space == Space::local) return;
+        failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the thread's L1", role,
+              space == Space::global ? "global" : "shared");
+    }
+    if (inside(place.l2, low, high)) {
+        if (space == Space::unknown || space == Space::shared) return;
+        failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the block's L2", role,
+              space == Space::global ? "global" : "local");
+    }
+    if (space != Space::shared && space != Space::local && in_global(run, low, high)) return;
+    if (low >= reinterpret_cast<uint64_t>(fiber->stack) && low < reinterpret_cast<uint64_t>(fiber->top))
+        failf(Fault::dte_error, site, "%s is a variable of the thread's stack, which the DTE does not reach; declare it "
+              "__local__", role);
+    illegal(site, role, operand, write);
+}
+
+// ---- the DTE
+
+void check_context(Scheduler *own, Fiber *fiber, Context *context, const char *what, Site site) {
+    (void)own;
+    if (!context) failf(Fault::dte_error, site, "%s on no DTE context", what);
+    if (context->state != 1)
+        failf(Fault::dte_error, site, "%s on a DTE context that %s; call tops_init_dte first", what,
+              context->state == 0 ? "was not initialised" : "was destroyed");
+    if (!context->shared && context->owner != fiber)
+        failf(Fault::dte_error, site, "%s on the DTE context of another thread; only its own thread uses it", what);
+    if (context->busy)
+        failf(Fault::dte_error, site, "%s on a DTE context whose transfer is in flight: %s, issued at %s:%d; wait for "
+              "its event first, or use a second context", what, context->transfer.name, context->issued.file,
+              context->issued.line);
+}
+
+void context(Context *given, int what, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    if (what == 0) {
+        if (given->busy && given->state == 1) check_context(own, fiber, given, "init", site);
+        const BlockPlace &place = own->run->places[fiber->block];
+        uint64_t at = reinterpret_cast<uint64_t>(given);
+        given->shared = inside(place.l2, at, at + sizeof *given);
+        given->owner = fiber;
+        given->state = 1;
+        given->busy = 0;
+        given->declared = site;
+    } else {
+        check_context(own, fiber, given, "destroy", site);
+        given->state = 2;
+    }
+}
+
+void move(Scheduler *own, const Transfer &transfer) { own->run->moved += apply_transfer(transfer); }
+
+void check(Scheduler *own, Fiber *fiber, Context *context, const Transfer &transfer, Site site) {
+    check_context(own, fiber, context, transfer.name, site);
+    if (static_cast<int32_t>(own->run->gcu_arch) < transfer.gcu_arch)
+        failf(Fault::dte_error, site, "%s is an operation of gcu%d and later; this is gcu%u", transfer.name,
+              transfer.gcu_arch, own->run->gcu_arch);
+    check_operand(own, fiber, transfer.dst, "dst", true, site);
+    if (transfer.land != Land::fill && transfer.turn != Turn::replace)
+        check_operand(own, fiber, transfer.src, "src", false, site);
+    char text[1024];
+    if (!check_transfer(transfer, text, sizeof text)) fail(Fault::dte_error, text, site);
+}
+
+void transfer(Context *context, const Transfer *given, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    check(own, fiber, context, *given, site);
+    move(own, *given);
+}
+
+Event issue(Context *context, const Transfer *given, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    check(own, fiber, context, *given, site);
+    context->busy = 1;
+    context->transfer = *given;
+    context->issued = site;
+    if (own->run->eager) move(own, *given);
+    return {context, ++context->serial};
+}
+
+void wait(Event event, Site site) {
+    Scheduler *own = here;
+    Fiber *fiber = enter(own, site);
+    if (own->run->seeded) {  // others may run before what was issued takes effect
+        make_ready(own, fiber);
+        suspend(own, fiber);
+    }
+    Context *context = event.context;
+    if (!context || !context->busy || context->serial != event.serial) return;
+    if (!context->shared && context->owner != fiber)
+        fail(Fault::dte_error, "waits for a transfer of another thread's DTE context", site);
+    context->busy = 0;
+    if (!own->run->eager) {
+        check_operand(own, fiber, context->transfer.dst, "dst", true, context->issued);
+        move(own, context->transfer);
+    }
+}
+
+void print(const char *text, size_t bytes) {
+    Run *run = here->run;
+    if (run->print) run->print(text, bytes);
+}
+
+void fail_here(Fault fault, const char *text, Site site) { fail(fault, text, site); }
+
+constexpr Runtime RUNTIME = {
+    VERSION, sync_threads, sync_blocks, shared, local, dynamic_shared, context, transfer,
+    issue, wait, counted, print, yield, fail_here,
+};
+
+// ---- threads from their beginning to their end
+
+void begin() {
+    Scheduler *own = here;
+    own->run->enter(own->run->arguments);
+    own = here;  // as it was, but the compiler need not know
+    Fiber *fiber = own->current;
+    fiber->state = State::over;
+    ++own->over;
+    ++own->blocks[fiber->block].over;
+    if (Fiber *next = take_next(own)) {
+        own->current = next;
+        set_slots(own, next);
+        atops_switch(&fiber->sp, next->sp);
+    }
+    leave(own);
+}
+
+void say_stuck(Scheduler *own) {
+    Run *run = own->run;
+    char *text = run->fault_text;
+    size_t room = sizeof run->fault_text, used = 0;
+    auto add = [&](const char *format, auto... values) {
+        if (used < room) used += static_cast<size_t>(snprintf(text + used, room - used, format, values...));
+    };
+    for (int block = 0; block < run->blocks; ++block) {
+        const Dim &index = run->places[block].index;
+        bool any = false;
+        std::vector<bool> told(own->size);
+        for (uint32_t one = 0; one < own->size; ++one) {
+            const Fiber *fiber = own->fibers[static_cast<size_t>(block) * own->size + one];
+            if (told[one]) continue;
+            uint32_t alike = 0;
+            for (uint32_t other = one; other < own->size; ++other) {
+                const Fiber *each = own->fibers[static_cast<size_t>(block) * own->size + other];
+                if (each->state == fiber->state && each->site.line == fiber->site.line) told[other] = true, ++alike;
+            }
+            if (!any) add("%sblock (%u,%u,%u): ", used ? "; " : "", index.x, index.y, index.z);
+            const char *what = fiber->state == State::at_barrier ? "__syncthreads"
+                               : fiber->state == State::at_grid  ? "__syncblocks"
+                                                                 : "a counted barrier";
+            add("%s%u %s ", any ? ", " : "", alike, alike == 1 ? "thread" : "threads");
+            if (fiber->state == State::over)
+                add("%s left the kernel", alike == 1 ? "has" : "have");
+            else
+                add("%s at %s at %s:%d", alike == 1 ? "waits" : "wait", what, fiber->site.file, fiber->site.line);
+            any = true;
+        }
+    }
+    run->fault = static_cast<int32_t>(Fault::deadlock);
+    for (const Fiber *each : own->fibers)
+        if (each->state != State::over) {
+            run->fault_thread = each->index;
+            run->fault_block = run->places[each->block].index;
+            Site site = site_of(each);
+            snprintf(run->fault_file, sizeof run->fault_file, "%s", site.file ? site.file : "");
+            run->fault_line = site.line;
+            break;
+        }
+}
+
+}  // namespace
+
+Scheduler *scheduler_here() { return here; }
+
+[[noreturn]] void fail_now(Fault fault, const char *text) {
+    Scheduler *own = here;
+    fail(fault, text, own->current ? own->current->site : Site{"", 0});
+}
+
+}  // namespace atops
+
+using namespace atops;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+uint32_t atops_version() { return VERSION; }
+
+void atops_attach(const Module *module) { module->attach(&RUNTIME); }
+
+// Run. Returns 0 where all threads have left the kernel, else the fault, which the run describes.
+int32_t atops_run(Run *run) {
+    Scheduler own;
+    own.run = run;
+    own.size = run->block.x * run->block.y * run->block.z;
+    own.random = run->seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du;
+    own.os_thread = pthread_self();
+    size_t total = own.size * static_cast<size_t>(run->blocks);
+    own.blocks.resize(static_cast<size_t>(run->blocks));
+    own.fibers.reserve(total);
+    own.ready.reserve(total);
+    run->module->slots(&own.slots);
+    *own.slots.block_extent = run->block;
+    *own.slots.grid_extent = run->grid;
+    for (int32_t block = 0; block < run->blocks && !run->fault; ++block) {
+        own.blocks[static_cast<size_t>(block)].top = run->dynamic_shared;
+        own.blocks[static_cast<size_t>(block)].arrived.reserve(own.size);
+        for (uint32_t thread = 0; thread < own.size; ++thread) {
+            Fiber *fiber = take_fiber();
+            if (!fiber) {
+                run->fault = static_cast<int32_t>(Fault::out_of_resources);
+                snprintf(run->fault_text, sizeof run->fault_text, "the host has no memory for the stacks of %zu threads",
+                         total);
+                break;
+            }
+            fiber->thread = thread;
+            fiber->block = static_cast<uint32_t>(block);
+            fiber->index = {thread % run->block.x, thread / run->block.x % run->block.y,
+                            thread / run->block.x / run->block.y};
+            fiber->state = State::ready;
+            fiber->waits = nullptr;
+            fiber->site = {"", 0};
+            fiber->arrival = 0;
+            memset(fiber->arrivals, 0, sizeof fiber->arrivals);
+            fiber->place_count = 0;
+            fiber->l1_top = 0;
+            prepare(fiber, begin);
+            own.fibers.push_back(fiber);
+            own.ready.push_back(fiber);
+        }
+    }
+    Scheduler *outer = here;
+    if (!run->fault) {
+        here = &own;
+        run->scheduler = &own;
+        guard_this_thread();
+        if (Fiber *first = take_next(&own)) {
+            own.current = first;
+            set_slots(&own, first);
+            atops_switch(&own.sp, first->sp);
+        }
+        run->scheduler = nullptr;
+        here = outer;
+        if (!run->fault && own.over < own.fibers.size()) say_stuck(&own);
+    }
+    for (int32_t block = 0; block < run->blocks; ++block) run->places[block].l2_used = own.blocks[static_cast<size_t>(block)].top;
+    for (Fiber *each : own.fibers) {
+        BlockPlace &place = run->places[each->block];
+        place.l1_used = std::max(place.l1_used, each->l1_top);
+        give_fiber(each);
+    }
+    return run->fault;
+}
+
+// Move as a transfer of a kernel does, without a kernel: for comparing the two implementations of the DTE.
+// Returns whether it was right; else `text` says what is wrong.
+int32_t atops_transfer(const Transfer *given, char *text, uint64_t room) {
+    if (!check_transfer(*given, text, room)) return 0;
+    apply_transfer(*given);
+    return 1;
+}
+
+// Have a run end that does not by itself: from any OS thread, again and again until it has.
+void atops_interrupt(Run *run) {
+    run->stop = 1;
+    if (auto *own = static_cast<Scheduler *>(run->scheduler)) pthread_kill(own->os_thread, INTERRUPT);
+}
+
+}
+#pragma GCC visibility pop

@@ -1,0 +1,37 @@
+// What a run has while it goes on.
+#pragma once
+
+#include <pthread.h>
+
+#include <vector>
+
+#include "abi.h"
+#include "fiber.h"
+
+namespace atops {
+
+struct BlockState {
+    std::vector<Fiber *> arrived;  // at the block's barrier
+    std::vector<Place> places;     // what its lines have of L2
+    uint64_t top = 0;
+    uint32_t over = 0;
+};
+
+struct Scheduler {
+    Run *run = nullptr;
+    void *sp = nullptr;
+    Fiber *current = nullptr;
+    std::vector<Fiber *> fibers, ready;
+    size_t first = 0;  // of those that are ready
+    std::vector<BlockState> blocks;
+    Slots slots{};
+    uint32_t size = 0;
+    size_t over = 0, at_grid = 0;
+    uint64_t random = 0;
+    pthread_t os_thread{};
+};
+
+Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
+[[noreturn]] void fail_now(Fault, const char *text);
+
+}  // namespace atops

@@ -1,0 +1,171 @@
+"""The C++ compiler: which one it is, how it is called, and where its results are kept.
+
+Results are kept in a folder of the user's own (mode 0700), named after a digest of all that they depend on. Each has
+the digest of its bytes beside it, which is compared before the result is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from atops.base.errors import CompilationError, IllegalState, NotSupported
+
+__all__ = ("FLAGS", "Toolchain", "cache_folder", "find_toolchain", "keep", "kept", "key_of", "processor")
+
+NAMED = "ATOPS_CXX"  # in the environment: the compiler to use
+FOLDER = "ATOPS_CACHE"  # in the environment: where results are kept
+SECONDS = 300  # that a compiler may take
+NEED_GCC = 11  # concepts and class types as template arguments
+
+# Names of the processor's own floating contraction and exceptions stay out: results do not depend on who compiled.
+FLAGS = (
+    "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
+    "-ffp-contract=off", "-fno-stack-protector", "-fstack-clash-protection", "-fwrapv",
+    "-fno-delete-null-pointer-checks", "-pipe",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler: the words that call it, and the version that it says."""
+
+    command: tuple[str, ...]
+    version: str
+    clang: bool
+
+    def run(self, arguments: Sequence[str], source: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Call it. `source` is its standard input. Raises CompilationError where it does not come back."""
+        try:
+            return subprocess.run(
+                [*self.command, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS, check=False,
+                errors="replace", env={**os.environ, "LC_ALL": "C"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CompilationError(f"{self.command[0]} did not end within {SECONDS} s") from None
+
+    def library(self, sources: Sequence[Path], target: Path, flags: Sequence[str] = ()) -> str:
+        """Compile sources and link them into a shared library. Returns what the compiler says; empty where all is well.
+
+        Raises CompilationError with what it says where it fails.
+        """
+        result = self.run([*FLAGS, "-shared", "-O2", *flags, *map(str, sources), "-o", str(target)])
+        if result.returncode:
+            raise CompilationError(result.stderr.strip() or f"{self.command[0]} ended with {result.returncode}")
+        return result.stderr
+
+
+def find_toolchain(named: str | None = None) -> Toolchain:
+    """Return the compiler: `named`, or ATOPS_CXX, or g++ from 11 on, or clang++.
+
+    Raises NotSupported where there is none, naming what to install, and on systems that native kernels do not run on.
+    """
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        here = f"{sys.platform}, {platform.machine()}"
+        raise NotSupported(f"kernels in C++ run on Linux, x86-64 or aarch64; this is {here}")
+    chosen = named or os.environ.get(NAMED)
+    if chosen:
+        found = _asked((chosen,))
+        if found is None:
+            raise NotSupported(f"{chosen!r} is no C++ compiler that can be called; set {NAMED} to one, or to nothing")
+        return found
+    found = _first()
+    if found is None:
+        raise NotSupported(
+            "kernels in C++ need a compiler, and there is none: install g++ (11 or later) or clang++ (14 or later)"
+        )
+    return found
+
+
+@cache
+def _first() -> Toolchain | None:
+    """Return the best compiler that is there."""
+    gcc = _asked(("g++",))
+    return gcc if gcc is not None and _major(gcc) >= NEED_GCC else _asked(("clang++",))
+
+
+@cache
+def _asked(command: tuple[str, ...]) -> Toolchain | None:
+    """Return the compiler that these words call, if it says its version."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        said = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if said.returncode:
+        return None
+    version = said.stdout.strip().splitlines()[0] if said.stdout.strip() else command[0]
+    return Toolchain(command, version, "clang" in said.stdout.lower())
+
+
+def _major(found: Toolchain) -> int:
+    """Return the major version: the number before the first dot of the last word that has one."""
+    for word in reversed(found.version.split()):
+        head = word.split(".")[0]
+        if head.isdigit() and "." in word:
+            return int(head)
+    return 0
+
+
+@cache
+def processor() -> str:
+    """Return what the machine code depends on: the kind of processor and its features."""
+    with open("/proc/cpuinfo") as file:
+        lines = [line for line in file if line.startswith(("flags", "Features", "model name"))]
+    return platform.machine() + "".join(sorted(set(lines)))
+
+
+def cache_folder() -> Path:
+    """Return the folder of results, made if it is not there. Raises IllegalState where it is another user's."""
+    named = os.environ.get(FOLDER)
+    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atops"
+    folder = base / "native"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    seen = folder.stat()
+    if seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o022:
+        raise IllegalState(
+            f"{folder} can be written by others; machine code is kept where only you write: set {FOLDER}, or chmod 700"
+        )
+    return folder
+
+
+def key_of(parts: Iterable[str | bytes]) -> str:
+    """Return the digest of everything that a result depends on."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:40]
+
+
+def kept(key: str) -> Path | None:
+    """Return the result that is kept under a key, once its bytes were compared with their digest; None without one."""
+    path = cache_folder() / f"{key}.so"
+    try:
+        said = path.with_suffix(".sum").read_text()
+        return path if hashlib.sha256(path.read_bytes()).hexdigest() == said else None
+    except OSError:
+        return None
+
+
+def keep(key: str, made: Path) -> Path:
+    """Keep a result under a key: written aside and renamed, so that nobody sees a half of it."""
+    folder = cache_folder()
+    path = folder / f"{key}.so"
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+        file.write(digest)
+    os.replace(made, path)
+    os.replace(file.name, path.with_suffix(".sum"))
+    return path

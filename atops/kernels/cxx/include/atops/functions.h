@@ -1,0 +1,150 @@
+// The mathematical functions on vectors (TOPS C++, 8.4). Exact operations stay in the element type; everything else is
+// computed in the next wider one and rounded once, as the kernels in Python have it.
+#pragma once
+
+#include <math.h>
+
+#include "vector.h"
+
+namespace atops {
+
+template <class T>
+using Wider = std::conditional_t<std::is_same_v<T, float>, double, float>;
+
+template <class T, int BYTES>
+constexpr bool is_vector4 = BYTES == 512 && sizeof(T) < 8;
+
+template <class T>
+T positive_part(T x) { return x > 0 ? x : T(0); }
+template <class T>
+T softplus_of(T x) { return x != x ? x : positive_part(x) + log1p(exp(-fabs(x))); }
+template <class T>
+T sigmoid_of(T x) {
+    T tail = exp(-fabs(x));
+    return (x >= 0 ? T(1) : tail) / (T(1) + tail);
+}
+inline double gelu_of(double x) { return x != x ? x : x < -40 ? -0.0 : x * 0.5 * erfc(-x * M_SQRT1_2); }
+
+#define ATOPS_FUNCTION(name, demand, expression) \
+    template <class T, int BYTES> \
+        requires(demand) \
+    Vector<T, BYTES> name(const Vector<T, BYTES> &v) { \
+        using W = Wider<T>; \
+        Vector<T, BYTES> made; \
+        for (int each = 0; each < made.lanes; ++each) { \
+            [[maybe_unused]] W x = W(v.lane[each]); \
+            made.lane[each] = T(expression); \
+        } \
+        return made; \
+    }
+#define ATOPS_OF_4 is_float<T> && BYTES == 512
+#define ATOPS_OF_1 is_float<T> && BYTES == 128
+#define ATOPS_OF_BOTH is_float<T> && (BYTES == 128 || BYTES == 512)
+ATOPS_FUNCTION(sign, ATOPS_OF_4, x != x ? x : W((x > 0) - (x < 0)))
+ATOPS_FUNCTION(round, ATOPS_OF_4, ::round(x))
+ATOPS_FUNCTION(ln, ATOPS_OF_BOTH, ::log(x))
+ATOPS_FUNCTION(log1p, ATOPS_OF_4, ::log1p(x))
+ATOPS_FUNCTION(sqrt, ATOPS_OF_4, ::sqrt(x))
+ATOPS_FUNCTION(rec, ATOPS_OF_1, W(1) / x)
+ATOPS_FUNCTION(rsqrt, ATOPS_OF_BOTH, W(1) / ::sqrt(x))
+ATOPS_FUNCTION(exp, ATOPS_OF_BOTH, ::exp(x))
+ATOPS_FUNCTION(expm1, ATOPS_OF_4, ::expm1(x))
+ATOPS_FUNCTION(floor, ATOPS_OF_4, ::floor(x))
+ATOPS_FUNCTION(ceil, ATOPS_OF_4, ::ceil(x))
+ATOPS_FUNCTION(sin, ATOPS_OF_BOTH, ::sin(x))
+ATOPS_FUNCTION(cos, ATOPS_OF_4, ::cos(x))
+ATOPS_FUNCTION(tan, ATOPS_OF_BOTH, ::tan(x))
+ATOPS_FUNCTION(sinh, ATOPS_OF_4, ::sinh(x))
+ATOPS_FUNCTION(cosh, ATOPS_OF_4, ::cosh(x))
+ATOPS_FUNCTION(tanh, ATOPS_OF_BOTH, ::tanh(x))
+ATOPS_FUNCTION(asin, ATOPS_OF_4, ::asin(x))
+ATOPS_FUNCTION(acos, ATOPS_OF_4, ::acos(x))
+ATOPS_FUNCTION(atan, ATOPS_OF_4, ::atan(x))
+ATOPS_FUNCTION(softplus, ATOPS_OF_BOTH, softplus_of(x))
+ATOPS_FUNCTION(sigmoid, ATOPS_OF_BOTH, sigmoid_of(x))
+ATOPS_FUNCTION(gelu, ATOPS_OF_BOTH, gelu_of(x))
+#undef ATOPS_FUNCTION
+
+template <class T, int BYTES>
+Vector<T, BYTES> abs(const Vector<T, BYTES> &x) {
+    Vector<T, BYTES> made;
+    for (int each = 0; each < made.lanes; ++each) {
+        if constexpr (std::is_unsigned_v<T>)
+            made.lane[each] = x.lane[each];
+        else if constexpr (is_integer<T>)
+            made.lane[each] = x.lane[each] < 0 ? T(0 - std::make_unsigned_t<T>(x.lane[each])) : x.lane[each];
+        else
+            made.lane[each] = T(fabsf(float(x.lane[each])));
+    }
+    return made;
+}
+
+template <class T, int BYTES>
+    requires(is_float<T> && BYTES == 512)
+Mask<int(sizeof(T)), BYTES> isfinite(const Vector<T, BYTES> &x) {
+    Mask<int(sizeof(T)), BYTES> made;
+    for (int each = 0; each < made.lanes; ++each) made.lane[each] = __builtin_isfinite(float(x.lane[each]));
+    return made;
+}
+
+template <class T, int LANES>
+void check_divisor(const T (&divisor)[LANES], const char *name, const char *file, int line) {
+    for (int each = 0; each < LANES; ++each)
+        if (divisor[each] == 0) {
+            char text[96];
+            snprintf(text, sizeof text, "%s by 0 in lane %d; an integer has no quotient by 0", name, each);
+            fail(Fault::launch_failure, text, file, line);
+        }
+}
+
+#define ATOPS_FUNCTION(name, demand, check, expression) \
+    template <class T, int BYTES> \
+        requires(demand) \
+    Vector<T, BYTES> name(const Vector<T, BYTES> &v, const Vector<T, BYTES> &u, ATOPS_SITE) { \
+        (void)file, (void)line; \
+        check; \
+        Vector<T, BYTES> made; \
+        for (int each = 0; each < made.lanes; ++each) { \
+            T x = v.lane[each], y = u.lane[each]; \
+            made.lane[each] = T(expression); \
+        } \
+        return made; \
+    } \
+    template <class T, int BYTES> \
+    Vector<T, BYTES> name(const Vector<T, BYTES> &v, T u, ATOPS_SITE) { return name(v, Vector<T, BYTES>(u), file, line); } \
+    template <class T, int BYTES> \
+    Vector<T, BYTES> name(T v, const Vector<T, BYTES> &u, ATOPS_SITE) { return name(Vector<T, BYTES>(v), u, file, line); }
+
+template <class T>
+T quotient(T x, T y) {
+    if constexpr (std::is_signed_v<T>) return y == T(-1) ? T(0 - std::make_unsigned_t<T>(x)) : T(x / y);
+    return T(x / y);
+}
+template <class T>
+T remainder_of(T x, T y) {
+    if constexpr (std::is_signed_v<T>) {
+        if (y == T(-1)) return 0;
+        T left = T(x % y);
+        return left != 0 && (left < 0) != (y < 0) ? T(left + y) : left;
+    }
+    return T(x % y);
+}
+template <class T>
+T divided(T x, T y) {
+    if constexpr (is_integer<T>)
+        return quotient(x, y);
+    else
+        return T(float(x) / float(y));
+}
+#define ATOPS_INTEGERS is_integer<T> && BYTES == 512 && sizeof(T) < 8
+ATOPS_FUNCTION(mod, ATOPS_INTEGERS, check_divisor(u.lane, "mod", file, line), remainder_of(x, y))
+ATOPS_FUNCTION(div, (is_vector4<T, BYTES>), if constexpr (is_integer<T>) check_divisor(u.lane, "div", file, line), divided(x, y))
+ATOPS_FUNCTION(power, ATOPS_OF_4, , ::pow(Wider<T>(x), Wider<T>(y)))
+ATOPS_FUNCTION(atan2, ATOPS_OF_4, , ::atan2(Wider<T>(x), Wider<T>(y)))
+#undef ATOPS_FUNCTION
+#undef ATOPS_INTEGERS
+#undef ATOPS_OF_4
+#undef ATOPS_OF_1
+#undef ATOPS_OF_BOTH
+
+}  // namespace atops

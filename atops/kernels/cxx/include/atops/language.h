@@ -1,0 +1,220 @@
+// TOPS C++ (8.1, 8.2, 8.5, 8.6, 8.8): where functions run, what memory is, which thread this is, barriers, printing.
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "abi.h"
+#include "numbers.h"
+
+// ---- what stands before a function. Which of them are kernels was read, and taken out, before the compiler came.
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __valigned__ __attribute__((aligned(512)))
+
+// ---- which thread this is: set by the runtime whenever another one goes on
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    operator uint3() const { return {x, y, z}; }
+};
+struct int2 { int x, y; };
+struct int3 { int x, y, z; };
+struct int4 { int x, y, z, w; };
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
+struct float2 { float x, y; };
+struct float3 { float x, y, z; };
+struct float4 { float x, y, z, w; };
+
+inline thread_local uint3 threadIdx, blockIdx;
+inline thread_local dim3 blockDim, gridDim;
+
+namespace atops {
+
+inline const Runtime *runtime;
+
+#define ATOPS_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+// ---- memory of the block and of the thread. The address of `key` stands for the declaration that asks.
+
+template <class Declared>
+inline __attribute__((always_inline)) Declared &shared_memory(ATOPS_SITE) {
+    static char key;
+    bool fresh = false;
+    void *place = runtime->shared(&key, sizeof(Declared), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
+                                  {file, line});
+    if constexpr (!std::is_trivially_default_constructible_v<Declared>)
+        if (fresh) new (place) Declared;
+    return *static_cast<Declared *>(place);
+}
+
+template <class Declared>
+inline __attribute__((always_inline)) Declared &local_memory(ATOPS_SITE) {
+    static char key;
+    bool fresh = false;
+    void *place = runtime->local(&key, sizeof(Declared), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
+                                 {file, line});
+    if constexpr (!std::is_trivially_default_constructible_v<Declared>)
+        if (fresh) new (place) Declared;
+    return *static_cast<Declared *>(place);
+}
+
+// `extern __shared__ T name[]`: what it is depends on the block that asks.
+template <class T>
+struct DynamicShared {
+    T *get() const {
+        size_t bytes;
+        return static_cast<T *>(runtime->dynamic_shared(&bytes));
+    }
+    operator T *() const { return get(); }
+    template <class Other>
+    explicit operator Other *() const {
+        return reinterpret_cast<Other *>(get());
+    }
+    T &operator[](ptrdiff_t index) const { return get()[index]; }
+    T &operator*() const { return *get(); }
+    T *operator+(ptrdiff_t count) const { return get() + count; }
+};
+
+[[noreturn]] inline void fail(Fault fault, const char *text, const char *file, int line) {
+    runtime->fail(fault, text, {file, line});
+    __builtin_unreachable();
+}
+
+// What a program calls and this emulator does not have: a fault where it is reached, of whatever type is wanted.
+struct Anything {
+    template <class T>
+    operator T() const {
+        __builtin_unreachable();
+    }
+};
+
+class Unsupported {
+    const char *name, *file;
+    int line;
+
+  public:
+    explicit Unsupported(const char *name, ATOPS_SITE) : name(name), file(file), line(line) {}
+    template <class... Arguments>
+    Anything operator()(Arguments &&...) const {
+        char text[256];
+        snprintf(text, sizeof text, "called %s, which this emulator does not have", name);
+        fail(Fault::launch_failure, text, file, line);
+    }
+};
+
+__attribute__((format(printf, 1, 2))) inline int print(const char *format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    int count = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (count < 0) return count;
+    if (size_t(count) < sizeof text) {
+        runtime->print(text, size_t(count));
+        return count;
+    }
+    char *longer = static_cast<char *>(__builtin_malloc(size_t(count) + 1));
+    if (!longer) return -1;
+    va_start(list, format);
+    vsnprintf(longer, size_t(count) + 1, format, list);
+    va_end(list);
+    runtime->print(longer, size_t(count));
+    __builtin_free(longer);
+    return count;
+}
+
+}  // namespace atops
+
+// ---- barriers
+
+inline void __syncthreads(ATOPS_SITE) { atops::runtime->sync_threads({file, line}); }
+inline void __syncblocks(ATOPS_SITE) { atops::runtime->sync_blocks({file, line}); }
+
+enum BarrierScope { SIP = 0, CLUSTER = 1 };
+
+namespace tte {
+
+enum BarrierScope { SIP = 0, CLUSTER = 1 };
+
+template <int scope>
+class barrier {
+    atops::CountedBarrier own;
+
+  public:
+    explicit barrier(int count, ATOPS_SITE) : own{count, count, 0, scope} {
+        atops::runtime->barrier(&own, 0, {file, line});
+    }
+    void arrive(ATOPS_SITE) { atops::runtime->barrier(&own, 1, {file, line}); }
+    void wait(ATOPS_SITE) { atops::runtime->barrier(&own, 2, {file, line}); }
+    void arrive_and_wait(ATOPS_SITE) { atops::runtime->barrier(&own, 3, {file, line}); }
+};
+
+}  // namespace tte
+
+// ---- printing, and what is checked
+
+#define printf(...) atops::print(__VA_ARGS__)
+#undef assert
+#define assert(condition) \
+    ((condition) ? (void)0 : atops::fail(atops::Fault::kernel_assert, #condition, __FILE__, __LINE__))
+
+// ---- what the module has
+
+namespace atops {
+
+template <class T>
+constexpr ParameterRow row_of() {
+    using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
+    if constexpr (std::is_pointer_v<Bare>) {
+        using Pointee = std::remove_cv_t<std::remove_pointer_t<Bare>>;
+        if constexpr (std::is_void_v<Pointee>)
+            return {'P', 'V', 1, sizeof(Bare)};
+        else
+            return {'P', Kind<Pointee>::value, sizeof(Pointee), sizeof(Bare)};
+    } else if constexpr (std::is_enum_v<Bare>) {
+        return {std::is_signed_v<std::underlying_type_t<Bare>> ? int8_t('i') : int8_t('u'), 0, 0, sizeof(Bare)};
+    } else {
+        return {int8_t(Kind<Bare>::value), 0, 0, sizeof(Bare)};
+    }
+}
+
+template <auto kernel>
+struct Entry;
+
+template <class... P, void (*kernel)(P...)>
+struct Entry<kernel> {
+    template <size_t... I>
+    static void call(void **arguments, std::index_sequence<I...>) {
+        kernel(*static_cast<std::remove_reference_t<P> *>(arguments[I])...);
+        (void)arguments;
+    }
+    static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
+    static constexpr int count = sizeof...(P);
+    static constexpr ParameterRow rows[sizeof...(P) + 1] = {row_of<P>()..., {}};
+};
+
+inline void attach(const Runtime *given) { runtime = given; }
+
+inline void slots(Slots *given) {
+    given->thread_index = reinterpret_cast<Dim *>(&threadIdx);
+    given->block_index = reinterpret_cast<Dim *>(&blockIdx);
+    given->block_extent = reinterpret_cast<Dim *>(&blockDim);
+    given->grid_extent = reinterpret_cast<Dim *>(&gridDim);
+}
+
+}  // namespace atops

@@ -1,0 +1,96 @@
+// The floating types that a processor of the host may lack: __fp16 and __bf16, computed in float and rounded once.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+namespace atops {
+
+inline uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+inline float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+inline float widened_half(uint16_t half) {
+    uint32_t sign = uint32_t(half & 0x8000) << 16, rest = half & 0x7FFF;
+    if (rest >= 0x7C00) return float_of(sign | 0x7F800000 | (rest & 0x3FF) << 13);
+    // Exact for the smallest, too: float has an exponent for every half.
+    return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
+}
+
+inline uint16_t rounded_half(float value) {
+    uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000;
+    bits &= 0x7FFFFFFF;
+    if (bits > 0x7F800000) return uint16_t(sign | 0x7E00 | (bits >> 13 & 0x3FF));
+    if (bits >= 0x477FF000) return uint16_t(sign | 0x7C00);
+    if (bits < 0x38800000) {  // what is below the least normal half: the sum rounds
+        float rounded = float_of(bits) + 0.5f;
+        return uint16_t(sign | (bits_of(rounded) - 0x3F000000));
+    }
+    uint32_t odd = bits >> 13 & 1;
+    return uint16_t(sign | (bits - 0x38000000 + 0xFFF + odd) >> 13);
+}
+
+inline float widened_brain(uint16_t brain) { return float_of(uint32_t(brain) << 16); }
+
+inline uint16_t rounded_brain(float value) {
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return uint16_t(bits >> 16 | 0x40);
+    return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
+struct Narrow {
+    uint16_t bits;
+
+    Narrow() = default;
+    template <class Number, class = decltype(static_cast<float>(static_cast<Number (*)()>(nullptr)()))>
+    constexpr Narrow(Number value) : bits(narrow(static_cast<float>(value))) {}
+    operator float() const { return widen(bits); }
+
+#define ATOPS_BINARY(op) \
+    friend Narrow operator op(Narrow x, Narrow y) { return Narrow(float(x) op float(y)); } \
+    Narrow &operator op##=(Narrow y) { return *this = Narrow(float(*this) op float(y)); }
+    ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)
+#undef ATOPS_BINARY
+    Narrow operator-() const {
+        Narrow made;
+        made.bits = bits ^ 0x8000;
+        return made;
+    }
+    Narrow &operator++() { return *this = Narrow(float(*this) + 1.0f); }
+    Narrow &operator--() { return *this = Narrow(float(*this) - 1.0f); }
+};
+
+using half = Narrow<widened_half, rounded_half>;
+using brain = Narrow<widened_brain, rounded_brain>;
+static_assert(sizeof(half) == 2 && sizeof(brain) == 2);
+
+template <class T>
+struct Kind {  // as numpy's kinds, and 'e' for a brain float
+    static constexpr char value = 'V';
+};
+#define ATOPS_KIND(type, kind) \
+    template <> \
+    struct Kind<type> { \
+        static constexpr char value = kind; \
+    };
+ATOPS_KIND(bool, 'b')
+ATOPS_KIND(char, 'i') ATOPS_KIND(signed char, 'i') ATOPS_KIND(unsigned char, 'u')
+ATOPS_KIND(short, 'i') ATOPS_KIND(unsigned short, 'u') ATOPS_KIND(int, 'i') ATOPS_KIND(unsigned, 'u')
+ATOPS_KIND(long, 'i') ATOPS_KIND(unsigned long, 'u') ATOPS_KIND(long long, 'i') ATOPS_KIND(unsigned long long, 'u')
+ATOPS_KIND(float, 'f') ATOPS_KIND(double, 'f') ATOPS_KIND(half, 'f') ATOPS_KIND(brain, 'e')
+#undef ATOPS_KIND
+
+}  // namespace atops
+
+// As the text names them. A processor that has a type of its own under the name is not asked.
+using __atops_fp16 = atops::half;
+using __atops_bf16 = atops::brain;

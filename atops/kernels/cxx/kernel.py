@@ -1,0 +1,150 @@
+"""Native kernels: what a compiled module has, launched as any other kernel.
+
+Arguments are checked as those of kernels in Python, and copied at the launch: one block of memory has them all, with a
+table of pointers to them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import ml_dtypes
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidType, NotSupported
+from atops.device.memory.allocation import Allocation
+from atops.device.native.block import NativeBlock
+from atops.device.native.library import KernelRow, NativeModule, ParameterRow
+from atops.kernels.arguments import MemoryArgument, Parameter
+from atops.kernels.bound import BoundKernel
+from atops.kernels.kernel import Kernel
+from atops.kernels.target import compile_target
+
+if TYPE_CHECKING:
+    from atops.device.chip import Chip
+    from atops.kernels.cxx.rewrite import CxxKernel
+
+__all__ = ("NativeKernel", "NativeLaunch")
+
+WORD = 16  # arguments are aligned as the largest that C++ has
+_BRAIN: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+
+
+class NativeKernel(Kernel[...]):
+    """A kernel of a module of machine code. `row` is what the module says of it."""
+
+    static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
+
+    def __init__(self, module: NativeModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
+        """Make a kernel of a row. Raises InvalidType where a parameter is of a type that no launch can pass."""
+        self.module, self.row, self.found = module, row, found
+        self.kinds = [row.parameters[each] for each in range(row.count)]
+        name = found.name.removeprefix("::")
+        names = _names(found.parameters, row.count)
+        super().__init__(_stand_in(name, names), name, found.cooperative, arch)
+        self.parameters = {
+            given: _parameter(name, given, kind) for given, kind in zip(names, self.kinds, strict=True)
+        }
+        self._uses_dynamic_shared = found.dynamic_shared
+        self._constant_bytes = 0
+        self.target = None if arch is None else compile_target(arch)
+
+    def held_to(self, arch: str) -> NativeKernel:
+        """As of any kernel."""
+        return NativeKernel(self.module, self.row, self.found, arch)
+
+    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> NativeLaunch:
+        """As of any kernel."""
+        bound = super().bind(args, kwargs)
+        return NativeLaunch(self, bound.values)
+
+
+class NativeLaunch(BoundKernel):
+    """A native kernel with the arguments of one launch."""
+
+    __slots__ = ("_memory", "arguments", "enter", "module")
+
+    native: Callable[..., Any] | None = NativeBlock
+
+    def __init__(self, kernel: NativeKernel, values: Mapping[str, object]) -> None:
+        """Bind what each parameter got."""
+        super().__init__(kernel, values)
+        self.module = kernel.module
+        self.enter: int = kernel.row.enter
+        self.arguments: Any = None
+        self._memory: Any = None
+
+    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Lay out the arguments, just before the launch runs. Raises as of any kernel."""
+        kernel: Any = self.kernel
+        data = bytearray(WORD * (1 + len(self.values)) + sum(each.bytes for each in kernel.kinds))
+        places = []
+        end = 0
+        for value, kind in zip(self.values.values(), kernel.kinds, strict=True):
+            end += -end % WORD
+            if isinstance(value, MemoryArgument):
+                self._span(value, can_access)
+                address = value.allocation.data.__array_interface__["data"][0] + value.offset
+                packed = address.to_bytes(8, "little")
+            else:
+                packed = np.asarray(value, _dtype(kind)).tobytes()
+            data[end : end + len(packed)] = packed
+            places.append(end)
+            end += kind.bytes
+        self._memory = (ctypes.c_char * len(data)).from_buffer(data)
+        base = ctypes.addressof(self._memory)
+        self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
+
+    def find(self, address: int, chip: Chip) -> tuple[int, int] | None:
+        """Return the live memory of the chip that an address of the host is in, where its arena lies at home."""
+        try:
+            allocation = chip.memory.find(address)
+        except IllegalAddress:
+            return None
+        low = allocation.data.__array_interface__["data"][0]
+        return low, low + allocation.size
+
+    def start(self, thread: object) -> NoReturn:
+        """Refuse: its threads are no coroutines."""
+        raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
+
+
+def _dtype(kind: ParameterRow) -> np.dtype[Any]:
+    """Return the type of a scalar parameter."""
+    letter = chr(kind.kind)
+    return _BRAIN if letter == "e" else np.dtype(np.bool_ if letter == "b" else f"{letter}{kind.bytes}")
+
+
+def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
+    letter = chr(kind.kind)
+    if letter == "P":
+        return Parameter(kernel, name, None, True)
+    if letter == "V":
+        raise InvalidType(
+            f"kernel {kernel}: parameter {name} is a class of {kind.bytes} bytes; a launch passes numbers and memory"
+        )
+    return Parameter(kernel, name, _dtype(kind), False)
+
+
+def _names(given: Sequence[str], count: int) -> list[str]:
+    """Return so many names, all different and of Python."""
+    names: list[str] = []
+    for place in range(count):
+        name = given[place] if place < len(given) else f"p{place}"
+        name = name if name.isidentifier() and name not in names else f"p{place}"
+        names.append(f"{name}_" if name in ("None", "True", "False", "lambda", "in", "is", "from", "def") else name)
+    return names
+
+
+def _stand_in(name: str, parameters: Sequence[str]) -> Any:
+    """Return a function that has the kernel's signature, for whoever looks at it; it is never called."""
+    space: dict[str, Any] = {}
+    exec(f"def kernel({', '.join(parameters)}):\n    raise AssertionError('never called')", space)
+    function = space["kernel"]
+    function.__name__ = function.__qualname__ = name.rpartition("::")[2]
+    function.__module__ = "tops"
+    return function
+
+

@@ -1,0 +1,529 @@
+"""From TOPS C++ to C++: what no macro can say is written anew, names and lines stay.
+
+The text has been through the preprocessor. Only what comes from the program's own files is read; line markers tell.
+
+    __vector4 float              atops::Vector<float, 512>, and so on for the other vectors and masks
+    __fp16, __bf16               types of the headers
+    __shared__ T x[n];           a reference to memory of the block's L2; __local__ to the thread's L1
+    extern __shared__ T x[];     what stands for the launch's dynamic shared memory
+    __global__, __device__ ...   nothing; a kernel is noted, and registered at the end
+    an unknown intrinsic(...)    a fault with its name, where it is reached
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from atops.kernels.cxx.tokens import Token, closing, tokens
+
+__all__ = ("CxxKernel", "Fault", "Rewritten", "rewrite")
+
+BYTES = {"__vector": 128, "__vector2": 256, "__vector4": 512}
+_WIDTHS = {"char": 1, "short": 2, "int": 4, "long": 8}
+_OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
+_NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
+_SPACES = frozenset(("__shared__", "__local__", "__private__"))
+_SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative__", "__constant__"))
+_INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
+_QUALIFIERS = frozenset(
+    ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
+)
+# What kernels cannot do, by the name that begins it: the compiler would take it.
+_REFUSED = {
+    "asm": "inline assembly is for the chip's processor, which this is not",
+    "__asm__": "inline assembly is for the chip's processor, which this is not",
+    "throw": "a kernel has no exceptions",
+    "try": "a kernel has no exceptions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CxxKernel:
+    """A kernel that was found: its qualified name, the names of its parameters, and where it is."""
+
+    name: str
+    parameters: tuple[str, ...]
+    cooperative: bool
+    file: str
+    line: int
+    dynamic_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something of a text that is refused, and where."""
+
+    message: str
+    file: str
+    line: int
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A text for the compiler, and what was found on the way."""
+
+    text: str = ""
+    kernels: list[CxxKernel] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def rewrite(preprocessed: str, own: Sequence[str]) -> Rewritten:
+    """Rewrite the parts of a preprocessed text that come from files named in `own`."""
+    found = Rewritten()
+    rewriter = _Rewriter(found)
+    pieces: list[str] = []
+    for file, line, text in _parts(preprocessed):
+        pieces.append(rewriter.part(text, file, line) if file in own else text)
+    pieces.append(_registration(found.kernels))
+    found.text = "".join(pieces)
+    return found
+
+
+def _parts(text: str) -> list[tuple[str, int, str]]:
+    """Return (file, line of the first, text) for each run of lines of one file; markers stay with what follows."""
+    parts: list[tuple[str, int, str]] = []
+    file, line, held = "", 1, list[str]()
+    for each in text.splitlines(keepends=True):
+        if each.startswith("# ") and each[2:3].isdigit():
+            number, _, rest = each[2:].partition(" ")
+            name = rest[1 : rest.rfind('"')].encode().decode("unicode_escape") if rest.startswith('"') else file
+            if name != file:
+                parts.append((file, line, "".join(held)))
+                file, line, held = name, int(number), []
+        held.append(each)
+    parts.append((file, line, "".join(held)))
+    return parts
+
+
+def _registration(kernels: Sequence[CxxKernel]) -> str:
+    """Return the table of kernels, by which the module tells what it has."""
+    expanded = "".join(map(_expanded, kernels))
+    return (
+        f'\n# 1 "registration"\nstatic const atops::KernelRow atops_kernels[] = {{\n{expanded}{{}}}};\n'
+        'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
+        "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
+        f"{len(kernels)}, nullptr, 0}};\nreturn &module;\n}}\n"
+    )
+
+
+def _expanded(kernel: CxxKernel) -> str:
+    """Return a row of the table; the preprocessor is over, so no macro makes it."""
+    entry = f"atops::Entry<&{kernel.name}>"
+    names = " ".join(kernel.parameters)
+    return (
+        f'{{"{kernel.name.removeprefix("::")}", {entry}::enter, {entry}::rows, {entry}::count, '
+        f'{int(kernel.cooperative)}, "{names}", "{_quoted(kernel.file)}", {kernel.line}}},\n'
+    )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class _Rewriter:
+    """Goes through the tokens of the program's own files, one part after the other."""
+
+    def __init__(self, found: Rewritten) -> None:
+        self.found = found
+        self.scopes: list[str | None] = []  # names of namespaces that are open; None is another brace
+        self.numbers = count()
+        self.file, self.line = "", 1
+        self.given: list[Token] = []
+        self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
+        self._takers = {
+            **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
+            **dict.fromkeys(_SPECIFIERS, self._specifier), "namespace": self._namespace,
+        }  # fmt: skip
+
+    def part(self, text: str, file: str, line: int) -> str:
+        """Return a part of the text, rewritten."""
+        self.file, self.line = file, line
+        self.given = list(tokens(text))
+        out: list[str] = []
+        place = 0
+        while place < len(self.given):
+            place = self._one(place, out)
+        return "".join(out)
+
+    # ---- moving through the tokens
+
+    def _next(self, place: int) -> int:
+        """Return the place of the first token from `place` on that is no space."""
+        while place < len(self.given) and self.given[place].kind in ("space", "line"):
+            place += 1
+        return place
+
+    def _text(self, place: int) -> str:
+        return self.given[place].text if place < len(self.given) else ""
+
+    def _before(self, place: int) -> str:
+        """Return the last token before `place` that is no space."""
+        place -= 1
+        while place >= 0 and self.given[place].kind in ("space", "line"):
+            place -= 1
+        return self.given[place].text if place >= 0 else ""
+
+    def _join(self, start: int, end: int) -> str:
+        return "".join(each.text for each in self.given[start:end])
+
+    def _skip(self, start: int, end: int) -> str:
+        """Return the ends of lines between two places, so that what follows stays on its line."""
+        return "".join(each.text for each in self.given[start:end] if each.kind == "line") + "\n" * sum(
+            each.text.count("\n") for each in self.given[start:end] if each.kind != "line"
+        )
+
+    def _count_lines(self, token: Token) -> None:
+        if token.kind == "line":
+            parts = token.text.lstrip("# \t").split(" ", 1)
+            if parts[0].isdigit():
+                self.line = int(parts[0]) - 1  # the end of the marker's own line counts
+        self.line += token.text.count("\n")
+
+    def _fault(self, message: str) -> None:
+        self.found.faults.append(Fault(message, self.file, self.line))
+
+    @property
+    def _at_top(self) -> bool:
+        return None not in self.scopes
+
+    # ---- one token
+
+    def _one(self, place: int, out: list[str]) -> int:
+        """Take the token at `place`, and what belongs to it. Returns the place behind."""
+        token = self.given[place]
+        if token.kind == "name":
+            if (end := self._name(place, out)) is not None:
+                return end
+        elif token.kind == "mark":
+            if token.text == "{":
+                self.scopes.append(None)
+            elif token.text == "}" and self.scopes:
+                self.scopes.pop()
+            elif token.text == "<<<":
+                self._fault("a launch in host code: compile the kernels alone, and launch them with stream.launch")
+        elif token.kind == "text" and token.text == '"C"' and self._before(place) == "extern":
+            brace = self._next(place + 1)
+            if self._text(brace) == "{":
+                out.append(self._join(place, brace + 1))
+                self.scopes.append("")
+                self.line += self._join(place, brace + 1).count("\n")
+                return brace + 1
+        self._count_lines(token)
+        out.append(token.text)
+        return place + 1
+
+    def _name(self, place: int, out: list[str]) -> int | None:
+        """Take a name that says something else in C++. Returns the place behind; None where it stays."""
+        text = self.given[place].text
+        taken = self._takers.get(text)
+        if taken is not None:
+            return taken(place, out)
+        if text in _NARROW:
+            out.append(_NARROW[text])
+            return place + 1
+        if text == "extern" and self._text(self._next(place + 1)) == "__shared__":
+            return self._dynamic(place, out)
+        if text in _REFUSED:
+            self._fault(_REFUSED[text])
+        elif text.startswith(_INTRINSICS) and self._text(self._next(place + 1)) == "(":
+            out.append(f'atops::Unsupported("{text}")')
+            return place + 1
+        return None
+
+    def _namespace(self, place: int, out: list[str]) -> int:
+        """Take `namespace a::b {`; an alias or a `using namespace` stays as it is."""
+        end = place + 1
+        name = ""
+        while end < len(self.given) and self.given[end].text not in ("{", ";", "="):
+            if self.given[end].kind not in ("space", "line"):
+                name += self.given[end].text
+            end += 1
+        if self._text(end) == "{":
+            self.scopes.append(name.removeprefix("inline"))
+            end += 1
+        for each in self.given[place:end]:
+            self._count_lines(each)
+        out.append(self._join(place, end))
+        return end
+
+    # ---- types
+
+    def _vector(self, place: int, out: list[str]) -> int:
+        """Take `__vector4 bool unsigned int` and its like."""
+        keyword = self.given[place].text
+        words: list[str] = []
+        end = place + 1
+        while True:
+            at = self._next(end)
+            text = self._text(at)
+            if text not in _OF_TYPES:
+                break
+            words.append(text)
+            end = at + 1
+        if not words:  # a name that stands for a type
+            end = self._next(end)
+            while self._text(end) == "::" or (end < len(self.given) and self.given[end].kind == "name"):
+                words.append(self._text(end))
+                end += 1
+                if self._text(end) != "::":
+                    break
+            name = "".join(words)
+            if not name:
+                self._fault(f"{keyword} is followed by no type")
+        else:
+            name = " ".join(_NARROW.get(each, each) for each in words if each != "bool")
+        if "bool" in words:
+            width = next((_WIDTHS[each] for each in words if each in _WIDTHS), 4)
+            made = f"atops::Mask<{width}, {BYTES[keyword]}>"
+        else:
+            made = f"atops::Vector<{name or 'int'}, {BYTES[keyword]}>"
+        out.append(made + self._skip(place, end))
+        self.line += self._join(place, end).count("\n")
+        return end
+
+    # ---- memory
+
+    def _memory(self, place: int, out: list[str]) -> int:
+        """Take `__shared__` and `__local__`: a declaration of memory, or the space of a pointer, which C++ has not."""
+        end = self._end_of_declaration(place)
+        first = self._next(place + 1)
+        if end is None or self._is_pointer(first, end) or first >= end:
+            out.append(" " * len(self.given[place].text))
+            return place + 1
+        if self._at_top:
+            self._fault(f"{self.given[place].text} memory outside of a function; declare it in the kernel")
+            return place + 1
+        while out and out[-1].strip() in ("static", "volatile", ""):
+            if not out[-1].strip() and "\n" in out[-1]:
+                break
+            out.pop()
+        members = self._members(first, end)
+        if members is None:
+            self._fault(f"a declaration of {self.given[place].text} memory that was not understood")
+            return place + 1
+        number = next(self.numbers)
+        function = "shared_memory" if self.given[place].text == "__shared__" else "local_memory"
+        own, names = members
+        out.append(f"struct __atops_memory_{number} {{ {own} }}; " + self._skip(place, end))
+        self.line += self._join(place, end).count("\n")
+        place_of_all = f"__atops_place_{number}"
+        refs = f"auto &{place_of_all} = atops::{function}<__atops_memory_{number}>();"
+        out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
+        return end + 1
+
+    def _end_of_declaration(self, place: int) -> int | None:
+        """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""
+        depth = 0
+        for at in range(place, len(self.given)):
+            text = self.given[at].text
+            if self.given[at].kind != "mark":
+                continue
+            if text in ("(", "[", "{"):
+                depth += 1
+            elif text in (")", "]", "}"):
+                depth -= 1
+                if depth < 0:
+                    return None
+            elif text == ";" and depth == 0:
+                return at
+        return None
+
+    def _is_pointer(self, first: int, end: int) -> bool:
+        """Whether what is declared points to that memory, and is none itself."""
+        depth = 0
+        for at in range(first, end):
+            text = self.given[at].text
+            if text in ("(", "[", "{", "<"):
+                depth += 1
+            elif text in (")", "]", "}", ">"):
+                depth -= 1
+            elif depth == 0 and text in ("=", ","):
+                return False
+            elif depth == 0 and text in ("*", "&"):
+                return True
+        return False
+
+    def _members(self, first: int, end: int) -> tuple[str, list[str]] | None:
+        """Return the members that a declaration becomes, and their names."""
+        name_at = self._declared_name(first, end)
+        if name_at is None:
+            return None
+        kind, names, members = self._rewritten(first, name_at).strip(), list[str](), list[str]()
+        for start, stop in self._declarators(name_at, end):
+            at = self._next(start)
+            if at >= stop or self.given[at].kind != "name":
+                return None
+            name, rest = self.given[at].text, self._rewritten(at + 1, stop).strip()
+            names.append(name)
+            if rest.startswith("("):
+                rest = f" = {kind}{rest}"  # the arguments of a constructor
+            members.append(f"{kind} {name}{rest};")
+        return " ".join(members), names
+
+    def _rewritten(self, start: int, end: int) -> str:
+        """Return some tokens on one line, their types rewritten."""
+        inner: list[str] = []
+        given, line = self.given, self.line
+        self.given = [each for each in given[start:end] if each.kind != "line"]
+        place = 0
+        while place < len(self.given):
+            place = self._one(place, inner)
+        self.given, self.line = given, line
+        return "".join(inner).replace("\n", " ")
+
+    def _declared_name(self, first: int, end: int) -> int | None:
+        """Return the place of the first name that is declared: the one before `[`, `(`, `{`, `=`, `,` or the end."""
+        depth, last, behind = 0, None, first
+        for at in range(first, end + 1):
+            token = self.given[at]
+            if at < behind:
+                continue  # what stands in the brackets of an attribute
+            if token.text in ("__attribute__", "alignas"):
+                behind = closing(self.given, self._next(at + 1)) + 1
+            elif token.text == "<":
+                depth += 1
+            elif token.text in (">", ">>>") and depth:
+                depth -= 1
+            elif depth == 0 and (at == end or token.text in ("[", "(", "{", "=", ",")):
+                return last
+            elif depth == 0 and token.kind == "name" and token.text not in _QUALIFIERS:
+                last = at
+        return None
+
+    def _declarators(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Return where each declarator begins and ends."""
+        found, depth, start = [], 0, first
+        for at in range(first, end):
+            text = self.given[at].text
+            if text in ("(", "[", "{", "<"):
+                depth += 1
+            elif text in (")", "]", "}", ">"):
+                depth -= 1
+            elif text == "," and depth == 0:
+                found.append((start, at))
+                start = at + 1
+        found.append((start, end))
+        return found
+
+    def _dynamic(self, place: int, out: list[str]) -> int:
+        """Take `extern __shared__ T name[];`."""
+        end = self._end_of_declaration(place)
+        name_at = None if end is None else self._declared_name(self._next(self._next(place + 1) + 1), end)
+        if end is None or name_at is None or self._text(self._next(name_at + 1)) != "[":
+            self._fault("extern __shared__ is declared as an array without a size: extern __shared__ T name[];")
+            return place + 1
+        start = self._next(self._next(place + 1) + 1)
+        words = [each for each in self.given[start:name_at] if each.text not in _QUALIFIERS or each.text == "const"]
+        given, self.given = self.given, words
+        kind = self._rewritten(0, len(words)).strip()
+        self.given = given
+        name = self.given[name_at].text
+        skipped = self._skip(place, end)
+        if self._at_top:
+            self.dynamic.add(name)
+            out.append(f"static const atops::DynamicShared<{kind}> {name};{skipped}")
+        else:
+            out.append(f"[[maybe_unused]] {kind} *{name} = atops::DynamicShared<{kind}>();{skipped}")
+        self.line += self._join(place, end).count("\n")
+        return end + 1
+
+    # ---- functions and variables
+
+    def _specifier(self, place: int, out: list[str]) -> int:
+        """Take `__global__` and its like, which C++ has not; note a kernel."""
+        words, at = [self.given[place].text], place + 1
+        while True:
+            at = self._next(at)
+            if self._text(at) in _SPECIFIERS:
+                words.append(self._text(at))
+                at += 1
+            elif self._text(at) in ("static", "inline", "extern", "const", "__forceinline__", "volatile"):
+                at += 1
+            elif self._text(at) in ("__attribute__", "alignas"):
+                at = closing(self.given, self._next(at + 1)) + 1
+            else:
+                break
+        if "__global__" in words:
+            self._kernel(place, at, "__cooperative__" in words or self._before(place) == "__cooperative__")
+        elif "__constant__" in words or self._is_variable(at):
+            self._variable(words, at)
+        out.append(" " * len(self.given[place].text))  # what follows keeps its column
+        return place + 1
+
+    def _is_variable(self, at: int) -> bool:
+        """Whether what `__device__` begins is a variable."""
+        depth = 0
+        for place in range(at, len(self.given)):
+            text = self.given[place].text
+            if text == "<":
+                depth += 1
+            elif text == ">" and depth:
+                depth -= 1
+            elif depth == 0 and text in ("(", "{"):
+                return False
+            elif depth == 0 and text in (";", "=", "["):
+                return True
+        return False
+
+    def _variable(self, words: list[str], at: int) -> None:
+        end = self._end_of_declaration(at)
+        initial = any(each.text in ("=", "{") for each in self.given[at : end or at])
+        if "__constant__" not in words:
+            self._fault("device variables are not supported in C++ source: pass memory as an argument")
+        elif not initial:
+            self._fault("a __constant__ without a value is set by the host, which is not supported in C++ source")
+
+    def _kernel(self, place: int, at: int, cooperative: bool) -> None:
+        """Note a kernel whose name and parameters follow."""
+        if not self._at_top:
+            return self._fault("a kernel is a member of a class, or in a function; it is a function (TOPS C++, 8.1)")
+        if self._is_template(place):
+            return None  # it is launched by what instantiates it
+        opening = at
+        while opening < len(self.given) and self.given[opening].text not in ("(", ";", "{"):
+            opening += 1
+        name_at = opening - 1
+        while name_at > at and self.given[name_at].kind in ("space", "line"):
+            name_at -= 1
+        if self._text(opening) != "(" or self.given[name_at].kind != "name":
+            return self._fault("__global__ is followed by no function")
+        if self._join(at, name_at).split() != ["void"]:
+            named = self.given[name_at].text
+            return self._fault(f"kernel {named} returns a value; a kernel returns void (TOPS C++, 8.1)")
+        end = closing(self.given, opening)
+        after = self._next(end + 1)
+        if self._text(after) != "{":
+            return None  # a declaration; the definition follows
+        name = "::".join(["", *(each for each in self.scopes if each), self.given[name_at].text])
+        body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}
+        dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
+        line = self.line + self._join(place, name_at).count("\n")
+        self.found.kernels.append(
+            CxxKernel(name, self._parameter_names(opening, end), cooperative, self.file, line, dynamic)
+        )
+        return None
+
+    def _is_template(self, place: int) -> bool:
+        """Whether `template <...>` stands before the declaration that goes on at `place`."""
+        at = place - 1
+        while at >= 0 and self.given[at].text not in (";", "}", "{"):
+            if self.given[at].text == "template":
+                return True
+            at -= 1
+        return False
+
+    def _parameter_names(self, opening: int, end: int) -> tuple[str, ...]:
+        """Return the names of parameters; one that has none is called after its place."""
+        names: list[str] = []
+        for start, stop in self._declarators(opening + 1, end):
+            last, words = "", 0
+            for each in self.given[start:stop]:
+                if each.text in ("=", "["):
+                    break
+                if each.kind == "name" and each.text not in _QUALIFIERS:
+                    last, words = each.text, words + 1
+            if words:
+                names.append(last if words > 1 and last not in _OF_TYPES else f"p{len(names)}")
+        return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()

@@ -1,0 +1,177 @@
+"""From TOPS C++ source to kernels: preprocessed, rewritten, compiled, kept, and loaded when they are first asked for.
+
+Diagnostics are in the file's own lines, whoever found the fault. A text may include the headers that come with this
+package, those of the C++ library, and the named texts of its program; nothing else is read.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from atops.base.errors import CompilationError
+from atops.device.native.library import SOURCES, NativeModule, load_module
+from atops.device.native.toolchain import FLAGS, Toolchain, find_toolchain, keep, kept, key_of, processor
+from atops.kernels.cxx.kernel import NativeKernel
+from atops.kernels.cxx.rewrite import CxxKernel, Rewritten, rewrite
+from atops.kernels.source.diagnostics import DiagnosticLog, SourcePosition, SourceText
+from atops.kernels.source.options import CompileOptions
+from atops.kernels.source.python_unit import Definitions
+
+__all__ = ("LANGUAGE", "CxxUnit", "read_cxx")
+
+LANGUAGE = "TOPS C++"
+INCLUDE = Path(__file__).parent / "include"
+OPTIMISED = ("-O2", "-ftree-vectorize", "-g1")  # lines only: faults of the processor are told with theirs
+
+_SAID = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
+)
+_PRIVATE = re.compile(r"__atops_\w+|atops::")
+
+
+class CxxUnit:
+    """A compiled text. Each execution gives kernels of the same module."""
+
+    language = LANGUAGE
+
+    def __init__(self, path: Path, kernels: Sequence[CxxKernel], target: str) -> None:
+        self.path = path
+        self.kernels = list(kernels)
+        self._target = target
+        self._module: NativeModule | None = None
+
+    def execute(self) -> Definitions:
+        """Return its kernels, loaded now."""
+        if self._module is None:
+            self._module = load_module(self.path)
+        rows = {row.name.decode(): row for row in self._module.kernels}
+        made = (NativeKernel(self._module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
+        return Definitions({each.name: each for each in made})
+
+
+def read_cxx(
+    source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog
+) -> CxxUnit | None:  # fmt: skip
+    """Compile a text and its headers. Returns None where `log` has an error. Raises NotSupported without a compiler."""
+    toolchain = find_toolchain()
+    before = len(log.errors)
+    with tempfile.TemporaryDirectory(prefix="atops-") as folder:
+        texts = _Texts(source, headers, Path(folder))
+        preprocessed = _preprocess(toolchain, texts, options, log)
+        if preprocessed is None:
+            return None
+        found = rewrite(preprocessed, texts.names)
+        for fault in found.faults:
+            log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
+        if len(log.errors) > before:
+            return None
+        path = _compile(toolchain, found, texts, options, log)
+    return None if path is None else CxxUnit(path, found.kernels, options.target.name)
+
+
+class _Texts:
+    """The program's own texts: its source, and the headers as files of a folder that is gone afterwards."""
+
+    def __init__(self, source: SourceText, headers: Mapping[str, str], folder: Path) -> None:
+        self.source, self.folder = source, folder
+        self.texts = {source.name: source}
+        for name, text in headers.items():
+            parts = PurePosixPath(name)
+            if parts.is_absolute() or ".." in parts.parts:
+                continue  # no name of a header: an include of it finds nothing
+            path = folder.joinpath(*parts.parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            self.texts[str(path)] = SourceText(name, text)
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which line markers know them."""
+        return list(self.texts)
+
+    def of(self, file: str) -> SourceText | str:
+        """Return the text of a file; its name where it is none of the program's."""
+        return self.texts.get(file, file)
+
+
+def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, log: DiagnosticLog) -> str | None:
+    """Return the text with everything that it includes. None where `log` has an error."""
+    macros = [f"-D{name}={value}" for name, value in options.built_in.items() if value is not None]
+    macros += [f"-D{name}={text}" for name, text in options.defines]
+    name = texts.source.name.replace("\\", "\\\\").replace('"', '\\"')
+    result = toolchain.run(
+        [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", f"-I{texts.folder}", f"-I{INCLUDE}", f"-I{SOURCES}",
+         *macros, "-"],
+        f'# 1 "{name}"\n{texts.source.text}\n',
+    )  # fmt: skip
+    failed = result.returncode != 0
+    _take(result.stderr, texts, log, failed)
+    if failed:
+        return None
+    return None if _reads_others(result.stdout, texts, log) else result.stdout
+
+
+def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
+    """Report files that are neither the program's own nor headers; return whether there were any."""
+    others: dict[str, None] = {}
+    for found in re.finditer(r'^# \d+ "([^"\n]*)"([ \d]*)$', preprocessed, re.MULTILINE):
+        name, flags = found.groups()
+        known = name in texts.texts or name.startswith((str(INCLUDE), str(SOURCES), "<"))
+        if not known and "3" not in flags.split():
+            others[name] = None
+    for name in others:
+        log.error(f"#include of {name!r}: only headers of the language and texts of the program are read", texts.source)
+    return bool(others)
+
+
+def _compile(
+    toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog
+) -> Path | None:  # fmt: skip
+    """Return the module's file, compiled unless it is kept. None where `log` has an error."""
+    flags = [*OPTIMISED, "-march=native", *(["-w"] if options.no_warnings else [])]
+    # Where the texts lay for the compiler is chance, and no part of what it made of them.
+    text = found.text.replace(str(texts.folder), "")
+    key = key_of(["module", toolchain.version, processor(), *FLAGS, *flags, text])
+    if (path := kept(key)) is not None:
+        return path
+    made = texts.folder / "module.so"
+    result = toolchain.run([*FLAGS, "-shared", *flags, "-x", "c++-cpp-output", "-", "-o", str(made)], found.text)
+    failed = result.returncode != 0
+    _take(result.stderr, texts, log, failed)
+    if failed or log.errors:
+        return None
+    if not made.exists():
+        raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
+    return keep(key, made)
+
+
+def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
+    """Take what the compiler says into the log: what is said of the program's own lines, in its own words."""
+    before, elsewhere = len(log.errors), list[str]()
+    own = False
+    for line in said.splitlines():
+        found = _SAID.match(line)
+        if found is None:
+            continue
+        text, kind, file = _PRIVATE.sub("", found["text"]), found["kind"], found["file"]
+        source = texts.of(file)
+        if isinstance(source, str):
+            if kind.endswith("error"):
+                elsewhere.append(f"{text}")
+            own = own and kind == "note"
+            continue
+        where = SourcePosition(int(found["line"]), int(found["column"] or 1))
+        if kind.endswith("error"):
+            log.error(text, source, where)
+            own = True
+        elif kind == "warning":
+            log.warning(text, source, where)
+            own = True
+        elif own:
+            log.note(text, source, where)
+    if failed and len(log.errors) == before:
+        detail = elsewhere[0] if elsewhere else said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+        log.error(f"the compiler refuses it: {detail}", texts.source)

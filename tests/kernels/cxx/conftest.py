@@ -1,0 +1,48 @@
+"""Kernels in C++ need a compiler: without one their tests are skipped, but not in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import NotSupported
+from atops.base.options import EmulatorOptions
+from atops.device.native.toolchain import find_toolchain
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiler() -> None:
+    try:
+        find_toolchain()
+    except NotSupported as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+def run_kernel(
+    source: str, name: str, config: Any, *arguments: Any, options: EmulatorOptions | None = None,
+    fetch: int = 0, module: Any = None,
+) -> Any:  # fmt: skip
+    """Compile, upload arrays among the arguments, launch, and return what the argument `fetch` is then."""
+    kernel = (module or k.compile_source(source, "test.tops").module()).function(name)
+
+    async def main() -> Any:
+        async with atops.Device(0).create_stream() as stream:
+            given = [stream.upload(each) if hasattr(each, "dtype") and each.ndim else each for each in arguments]
+            stream.launch(kernel, config, *given)
+            await stream
+            return (await stream.fetch(given[fetch])).copy() if given else None
+
+    return atops.run(main, options or EmulatorOptions())
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    """Run a kernel of a source text once."""
+    return run_kernel

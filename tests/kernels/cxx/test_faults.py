@@ -1,0 +1,148 @@
+"""Wrong programs: each ends as a named error, the process goes on, and the next launch is right."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.errors import AtopsError, CompilationError, KernelAssert, KernelDeadlock, LaunchFailure
+from tests.every import every
+
+TRANSFER = "tops_dte_ctx_t c; tops::dte_scope s(c); __local__ float t[64];"
+WRONG = {
+    "null": ("float *p = 0; *p = 1;", LaunchFailure, "stored to a null pointer"),
+    "wild": ("float *p = (float *)0x7123456780000; x[0] = *p;", LaunchFailure, "address that no memory can have"),
+    "stack": ("x[0] = deep(100000);", LaunchFailure, "its stack of 256 KiB overflowed"),
+    "zero": ("volatile int z = 0; x[0] = 5 / z;", LaunchFailure, "divided an integer by zero"),
+    "trap": ("__builtin_trap();", LaunchFailure, "trap of the compiler"),
+    "beyond": (TRANSFER + "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x + 4, 64));", LaunchFailure,
+               "src has 256 bytes at"),
+    "own": ("tops_dte_ctx_t c; tops::dte_scope s(c); float t[64];"
+                "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));", LaunchFailure, "declare it __local__"),
+    "declared": ("tops_dte_ctx_t c; __local__ float t[64]; tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));",
+                 LaunchFailure, "was not initialised; call tops_init_dte first"),
+    "busy": (TRANSFER + "auto e = tops::memcpy_async(c, tops::mdspan(t, 64), tops::mdspan(x, 64));"
+             "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64)); tops::wait(e);", LaunchFailure,
+             "whose transfer is in flight: memcpy_async"),
+    "space": (TRANSFER + "tops::memcpy(c, tops::mdspan(tops::Shared, t, 64), tops::mdspan(x, 64));", LaunchFailure,
+              "said to be shared memory, and lies in the thread's L1"),
+    "shape": (TRANSFER + "tops::transpose(c, tops::mdspan(t, 8, 8), tops::mdspan(x, 8, 8), {0, 0});", LaunchFailure,
+              "expected each of the dimensions 0 to 1 once"),
+    "diverges": ("if (threadIdx.x < 3) return; __syncthreads();", KernelDeadlock,
+                 "3 threads have left the kernel, 9 threads wait at __syncthreads at test.tops:"),
+    "counted": ("__shared__ tte::barrier<SIP> b(12); if (threadIdx.x) b.arrive_and_wait();", KernelDeadlock,
+                "11 threads wait at a counted barrier"),
+    "grid": ("__syncblocks();", LaunchFailure, "its launch is not cooperative"),
+    "assertion": ("assert(x[0] == 17);", KernelAssert, "assertion `x[0] == 17` failed"),
+    "room": ("__local__ char t[4 << 20]; t[0] = 1; x[0] = t[0];", LaunchFailure, "bytes of local memory do not fit"),
+    "lane": ("__vector4 float v(1.0f); x[0] = v[128];", LaunchFailure, "lane 128 of a vector of 128 lanes"),
+    "divisor": ("__vector4 int v(1), z(0); v = div(v, z); x[0] = v[0];", LaunchFailure, "div by 0 in lane 0"),
+    "intrinsic": ("int z = __dtu_m_special(3, 4); x[0] = z;", LaunchFailure, "called __dtu_m_special"),
+}  # fmt: skip
+DEEP = (
+    "__device__ int deep(int n) "
+    "{ volatile char b[4096]; b[n % 4096] = n; return n <= 0 ? b[0] : deep(n - 1) + b[1]; }"
+)
+
+
+def _source() -> str:
+    kernels = (f"__global__ void {name}(float *x) {{ {body} }}\n" for name, (body, _, _) in WRONG.items())
+    return "".join([DEEP, "\n", *kernels, "__global__ void right(float *x) { x[threadIdx.x] += 1; }\n"])
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_each_is_named_and_the_next_launch_is_right(threads: bool) -> None:
+    """In the loop's thread and on threads of the driver's: the error names kernel, thread and place."""
+    module = k.compile_source(_source(), "test.tops").module()
+
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as good:
+            x = good.upload(np.zeros(64, np.float32))
+            await good
+            for name, (_, kind, text) in WRONG.items():
+                bad = atops.Device(0).create_stream()
+                bad.launch(module.function(name), (1, 12), x)
+                with pytest.raises(kind) as caught:
+                    await bad
+                assert text in str(caught.value) and f"kernel {name}" in str(caught.value), str(caught.value)
+                good.launch(module.function("right"), (1, 12), x)
+                await good
+            assert (await good.fetch(x))[:12].tolist() == [len(WRONG)] * 12
+
+    asyncio.run(main()) if threads else atops.run(main)
+
+
+REFUSED = {
+    "__global__ void f(float *x) { x[0] = ; }": "test.tops:1:38: error: ",
+    "__global__ void f(float *x) {\n    x[0] = foo(3); }": "test.tops:2:12: error: ",
+    "__global__ int f(float *x) { return 1; }": "kernel f returns a value",
+    "struct A { __global__ void f(float *x) {} };": "member of a class",
+    "\n__device__ int n;\n__global__ void f(float *x) { n = 1; }": "test.tops:2:1: error: device variables",
+    "__constant__ int n;\n__global__ void f(int *x) { x[0] = n; }": "__constant__ without a value",
+    "__global__ void f(float *x) { __vector4 float v(1.0f); v = ~v; }": "error: ",
+    "__global__ void f(float *x) { __vector4 float v(1.0f); v = v / v; }": "error: ",
+    '#include "/etc/hostname"\n__global__ void f(float *x) {}': "only headers of the language",
+    "#include <not_there.h>\n__global__ void f(float *x) {}": "not_there.h",
+    '__global__ void f(float *x) { asm("nop"); }': "inline assembly",
+    "__global__ void f(float *x) { throw 1; }": "a kernel has no exceptions",
+    "__global__ void f(float *x) {}\nint main() { f<<<1, 1>>>(0); }": "test.tops:2:1: error: a launch in host code",
+    "__shared__ float s[4];\n__global__ void f(float *x) { x[0] = s[0]; }": "outside of a function",
+}
+
+
+@every("text", REFUSED)
+def test_what_does_not_compile(text: str) -> None:
+    """The log says why, in the program's own lines."""
+    with pytest.raises(CompilationError) as caught:
+        k.compile_source(text, "test.tops")
+    assert REFUSED[text] in str(caught.value), str(caught.value)
+
+
+def test_arguments_are_checked() -> None:
+    """As those of kernels in Python: number, type and range, each named."""
+    text = "__global__ void f(float *x, int n, unsigned char c) {}"
+    kernel = k.compile_source(text, "test.tops").module().function("f")
+    assert str(kernel) == "<kernel f(x, n, c)>"
+
+    async def main() -> list[str]:
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.zeros(4, np.float32)
+            said = []
+            for arguments in ((x, 1), (1, 1, 1), (x, 1.5, 1), (x, 1, 256), (x, 1 << 40, 1), (np.zeros(4), 1, 1)):
+                with pytest.raises(AtopsError) as caught:
+                    stream.launch(kernel, (1, 1), *arguments)
+                said.append(str(caught.value))
+            return said
+
+    said = atops.run(main)
+    names = ("c", "x", "n", "c", "n", "x")
+    assert all("kernel f" in each and name in each for each, name in zip(said, names, strict=True)), said
+
+
+@pytest.mark.parametrize("body", ["while (true) x[0] += 1;", "while (x[0] < 1) __syncthreads();"])
+def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
+    """By an abort, in the middle of its loop; then the clusters are free."""
+    text = f"__global__ void spin(volatile float *x) {{ {body} }}\n__global__ void right(float *x) {{ x[0] = 7; }}"
+    module = k.compile_source(text, "test.tops").module()
+
+    async def main() -> Any:
+        stream = atops.Device(0).create_stream()
+        x = stream.upload(np.zeros(12, np.float32))
+        await stream
+        item = stream.launch(module.function("spin"), (2, 12), x)
+        while item.state != "running":
+            await asyncio.to_thread(bool)
+        stream.abort()
+        with pytest.raises(AtopsError):
+            await item
+        async with atops.Device(0).create_stream() as other:
+            y = other.zeros(1, np.float32)
+            other.launch(module.function("right"), (1, 1), y)
+            return (await other.fetch(y)).tolist()
+
+    assert asyncio.run(main()) == [7.0]

@@ -1,0 +1,265 @@
+"""TOPS C++ as the text writes it: execution and memory spaces, vectors, barriers, the DTE, printing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.options import EmulatorOptions
+from atops.device.dte.operations import OPERATIONS
+from tests.device.transform_cases import EXAMPLES, random_array
+from tests.every import every
+
+FLOATS = np.arange(24, dtype=np.float32)
+
+SPACES = """
+namespace inner { __device__ float twice(float v) { return 2 * v; } }
+extern __shared__ float pool[];
+template <class T> __device__ void fill(T *to, T value, int count) {
+    __local__ T own[8];
+    for (int i = 0; i < count; ++i) own[i] = value;
+    for (int i = 0; i < count; ++i) to[i] = own[i];
+}
+__global__ void spaces(float *out, const float *x, int n) {
+    __shared__ float sums[12], total;
+    __local__ __valigned__ float tile[64];
+    __local__ float *p = (__local__ float *)tile;
+    int me = threadIdx.x;
+    p[0] = x[blockIdx.x * blockDim.x + me];
+    sums[me] = inner::twice(p[0]);
+    float *shared = (float *)pool;
+    shared[me] = (float)me;
+    __syncthreads();
+    if (me == 0) { total = 0; for (int i = 0; i < n; ++i) total += sums[i]; }
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + me] = total + shared[n - 1 - me];
+}
+__global__ void filled(float *out) { fill<float>(out + 4 * threadIdx.x, 0.5f + threadIdx.x, 4); }
+"""
+
+
+def test_memory_spaces(run: Any) -> None:
+    """Shared memory is the block's, local memory the thread's, dynamic shared memory what the launch asked for."""
+    got = run(SPACES, "spaces", (2, 12, 1024), FLOATS * 0, FLOATS, 12)
+    totals = np.repeat(FLOATS.reshape(2, 12).sum(1) * 2, 12)
+    assert np.array_equal(got, totals + np.tile(np.arange(11, -1, -1), 2))
+    assert run(SPACES, "filled", (1, 6), FLOATS * 0).tolist() == np.repeat(np.arange(6) + 0.5, 4).tolist()
+
+
+VECTORS = """
+__global__ void vectors(float *out, const float *x, const float *y) {
+    __vector4 float a = *(__vector4 float *)x, b = *(__vector4 float *)y;
+    __vector4 bool int m = a < b;
+    __vector4 float c = (__vector4 float)(3) * a + b;
+    ++c;
+    for (int i = 0; i < 128; ++i) out[i] = m[i] ? c[i] : -c[i];
+}
+__global__ void bits(unsigned *out, const unsigned *x) {
+    __vector unsigned int v = *(__vector unsigned int *)x, one(1u);
+    v = (v << one) ^ ~(v >> one);
+    *(__vector unsigned int *)out = v & (v | one);
+}
+__global__ void halves(unsigned short *out, const unsigned short *x) {
+    __vector4 __fp16 v = *(__vector4 __fp16 *)x;
+    *(__vector4 __fp16 *)out = v * v + (__vector4 __fp16)(0.5f);
+}
+"""
+
+
+def test_vectors(run: Any) -> None:
+    """Operators work lane by lane; a comparison gives a mask; shifts are of unsigned types."""
+    x, y = np.random.default_rng(1).standard_normal((2, 128)).astype(np.float32)
+    c = (np.float32(3) * x + y) + np.float32(1)
+    assert np.array_equal(run(VECTORS, "vectors", (1, 1), x * 0, x, y), np.where(x < y, c, -c))
+    bits = np.random.default_rng(2).integers(0, 1 << 32, 32, dtype=np.uint32)
+    assert np.array_equal(run(VECTORS, "bits", (1, 1), bits * 0, bits), (bits << 1) ^ ~(bits >> 1))
+    half = np.random.default_rng(3).standard_normal(256).astype(np.float16)
+    got = run(VECTORS, "halves", (1, 1), (half * 0).view(np.uint16), half.view(np.uint16)).view(np.float16)
+    assert np.array_equal(got, (half * half + np.float16(0.5)))
+
+
+BARRIERS = """
+__global__ void rotate(int *x, int rounds) {
+    int me = threadIdx.x, size = blockDim.x;
+    for (int i = 0; i < rounds; ++i) {
+        int next = x[(me + 1) % size];
+        __syncthreads();
+        x[me] = next;
+        __syncthreads();
+    }
+}
+__cooperative__ __global__ void everywhere(int *x, int rounds) {
+    int me = blockIdx.x * blockDim.x + threadIdx.x, size = gridDim.x * blockDim.x;
+    for (int i = 0; i < rounds; ++i) {
+        int next = x[(me + 1) % size];
+        __syncblocks();
+        x[me] = next;
+        __syncblocks();
+    }
+}
+__global__ void handed_on(int *x, int rounds) {
+    __shared__ tte::barrier<SIP> full(12), empty(12);
+    for (int i = 0; i < rounds; ++i) {
+        if (threadIdx.x == 0) {
+            x[12] = i;
+            full.arrive_and_wait();
+            empty.arrive_and_wait();
+        } else {
+            full.arrive();
+            full.wait();
+            x[threadIdx.x] += x[12];
+            empty.arrive_and_wait();
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
+def test_barriers(run: Any, seed: int | None) -> None:
+    """Of the block, of the grid, and counted; whatever thread goes on first."""
+    options = EmulatorOptions(seed=seed)
+    x = np.arange(24, dtype=np.int32)
+    assert np.array_equal(run(BARRIERS, "rotate", (1, 12), x[:12], 5, options=options), np.roll(x[:12], -5))
+    assert np.array_equal(run(BARRIERS, "everywhere", (2, 12), x, 7, options=options), np.roll(x, -7))
+    got = run(BARRIERS, "handed_on", (1, 12), np.zeros(13, np.int32), 10, options=options)
+    assert got[1:12].tolist() == [45] * 11
+
+
+TRANSFERS = """
+__global__ void tiles(float *out, const float *x, int n) {
+    constexpr int TILE = 32;
+    __local__ float tile[2][TILE];
+    tops_dte_ctx_t in[2], to;
+    for (int i = 0; i < 2; ++i) tops_init_dte(&in[i]);
+    to.init();
+    tops::event ready[2];
+    int tiles = n / TILE, step = gridDim.x * blockDim.x, me = blockIdx.x * blockDim.x + threadIdx.x, turn = 0;
+    tops::mdspan first(x + me * TILE, TILE);
+    if (me < tiles) ready[0] = tops::memcpy_async(in[0], tops::mdspan(tile[0], TILE), first);
+    for (int t = me; t < tiles; t += step, turn ^= 1) {
+        if (t + step < tiles)
+            ready[turn ^ 1] = tops::memcpy_async(in[turn ^ 1], tops::mdspan(tile[turn ^ 1], TILE),
+                                                 tops::mdspan(tops::Global, x + (t + step) * TILE, TILE));
+        tops::wait(ready[turn]);
+        for (int i = 0; i < TILE; ++i) tile[turn][i] += 1;
+        tops::memcpy(to, tops::mdspan(out + t * TILE, TILE), tops::mdspan(tops::Local, tile[turn], TILE));
+    }
+    for (int i = 0; i < 2; ++i) tops_destroy_dte(in[i]);
+    to.destroy();
+}
+__global__ void one_for_all(float *out, const float *x) {
+    __shared__ tops_dte_ctx_t ctx;
+    __shared__ float all[24];
+    if (threadIdx.x == 0) {
+        ctx.init();
+        int shape[] = {2, 12};
+        tops::memcpy(ctx, tops::mdspan(all, shape), tops::mdspan((float *)x, 2, 12));
+        ctx.destroy();
+    }
+    __syncthreads();
+    out[threadIdx.x] = all[threadIdx.x] + all[12 + threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("options", [EmulatorOptions(), EmulatorOptions(dte="eager"), EmulatorOptions(seed=4)])
+def test_transfers(run: Any, options: EmulatorOptions) -> None:
+    """Two tiles in turn; a context that the block shares; however transfers take effect."""
+    x = np.arange(32 * 50, dtype=np.float32)
+    assert np.array_equal(run(TRANSFERS, "tiles", (2, 12), x * 0, x, x.size, options=options), x + 1)
+    got = run(TRANSFERS, "one_for_all", (1, 12), FLOATS[:12] * 0, FLOATS, options=options)
+    assert np.array_equal(got, FLOATS[:12] + FLOATS[12:])
+
+
+SPELLED = {
+    "float32": "float", "int32": "int", "uint16": "unsigned short", "uint8": "unsigned char", "uint32": "unsigned",
+    "int16": "short", "int8": "char",
+}  # fmt: skip
+
+
+def _call(name: str) -> tuple[str, Any]:
+    """Return a kernel that does the example of an operation, and the example."""
+    case = EXAMPLES[name]
+    dst, src = SPELLED[str(case.dst_kind)], SPELLED[str(case.src_kind)]
+    span = "tops::mdspan({}, {})".format
+    arguments = [span("dst", ", ".join(map(str, case.dst)))]
+    if case.src is not None:
+        arguments.append(span("src", ", ".join(map(str, case.src))))
+    for value in case.parameters.values():
+        arguments.append("{" + ", ".join(map(str, value)) + "}" if isinstance(value, tuple | list) else str(value))
+    call = "tops::{}({})".format
+    return f"""
+__global__ void {name}_now({dst} *dst, {src} *src) {{
+    tops_dte_ctx_t ctx; tops::dte_scope scope(ctx);
+    {call(name, ", ".join(["ctx", *arguments]))};
+}}
+__global__ void {name}_later({dst} *dst, {src} *src) {{
+    tops_dte_ctx_t ctx; tops::dte_scope scope(ctx);
+    tops::event done = {call(f"{name}_async", ", ".join(["ctx", *arguments]))};
+    tops::wait(done);
+}}
+""", case
+
+
+def test_the_headers_have_every_operation_of_the_dte(run: Any) -> None:
+    """Its two forms do what the operation of kernels in Python does, for the same arguments."""
+    texts = {name: _call(name) for name in OPERATIONS}
+    module = k.compile_source("".join(text for text, _ in texts.values()), "all.tops").module()
+    for name, (_, case) in texts.items():
+        dst = random_array(case.dst, case.dst_kind, 2).copy()
+        src = np.zeros(1, case.src_kind) if case.src is None else random_array(case.src, case.src_kind).copy()
+        expected = dst.copy()
+        OPERATIONS[name](expected, None if case.src is None else src, **case.parameters)
+        for form in ("now", "later"):
+            got = run("", f"{name}_{form}", (1, 1), dst, src, module=module)
+            assert np.array_equal(got, expected), f"{name}_{form}"
+
+
+def test_printing(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """As C's printf, shown before the launch is over."""
+    text = '__global__ void say(int *x) { printf("%d of %s: %.2f\\n", x[0], "three", 0.5); }'
+    run(text, "say", (1, 1), np.array([7]))
+    assert capsys.readouterr().out == "7 of three: 0.50\n"
+
+
+def test_macros_tell_the_chip(run: Any) -> None:
+    """And what the program defines is there."""
+    text = """__global__ void which(int *x) { x[0] = __GCU_ARCH__; x[1] = __AGCU_ARCH__; x[2] = TILE; }"""
+    program = k.compile_source(text, "which.tops", ["-DTILE=17"])
+    got = run("", "which", (1, 1), np.zeros(3, np.int32), module=program.module())
+    assert got.tolist() == [300, 300, 17]
+
+
+@every("options", [{"schedule": "random", "seed": 1}, {"clock": "virtual"}, {"strict": True}, {"workers": 1}])
+def test_other_ways_to_run(options: dict[str, Any]) -> None:
+    """A native kernel is one step of a schedule, and runs under a virtual clock and in strict mode."""
+    kernel = k.compile_source(BARRIERS, "test.tops").module().function("rotate")
+
+    async def main() -> Any:
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.upload(np.arange(12, dtype=np.int32))
+            stream.launch(kernel, (1, 12), x, 5)
+            return (await stream.fetch(x)).tolist()
+
+    assert atops.run(main, EmulatorOptions(**options)) == np.roll(np.arange(12), -5).tolist()
+
+
+def test_what_detectors_cannot_see_is_said() -> None:
+    """A run with a native kernel is never called clean, and what it stored is not called unwritten."""
+    text = "__global__ void one(float *x) { x[threadIdx.x] = 1; }"
+    kernel = k.compile_source(text, "one.tops").module().function("one")
+
+    async def main() -> atops.Report:
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.empty(12, np.float32)
+            stream.launch(kernel, (1, 12), x)
+            assert (await stream.fetch(x)).tolist() == [1.0] * 12
+        return atops.report()
+
+    report = atops.run(main, EmulatorOptions(detect=True))
+    assert report.verdict == "inconclusive" and "native kernel one" in str(report)

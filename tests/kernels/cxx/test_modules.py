@@ -1,0 +1,92 @@
+"""Programs, modules and images in C++, and what is kept of them; the same calls as for programs in Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops.tops as tops
+from atops import kernels as k
+from atops.device.native import toolchain
+from atops.errors import IllegalState, NotSupported
+
+SCALE = """#include <tops.h>
+__global__ void scale(float *x, int n, float a) { if (threadIdx.x < n) x[threadIdx.x] *= a; }"""
+
+
+def test_an_image_carries_the_source(run: Any) -> None:
+    """And no machine code: it is compiled, or found, when a function is asked for."""
+    image = k.compile_source(SCALE, "scale.tops").image()
+    data = image.to_bytes()
+    assert image.language == "TOPS C++" and SCALE.encode() in data and b"ELF" not in data
+    module = k.load_module(data)
+    got = run("", "scale", (1, 4), np.ones(4, np.float32), 3, 5.0, module=module)
+    assert got.tolist() == [5, 5, 5, 1]
+
+
+def test_the_c_functions_take_it() -> None:
+    """`topsrtc` compiles it, modules load its code, kernels are launched with a list of arguments."""
+
+    def value(answer: tuple[Any, ...]) -> Any:
+        assert int(answer[0]) == 0, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    program = value(tops.topsrtcCreateProgram(SCALE, "scale.cpp", 0, None, None))
+    value(tops.topsrtcCompileProgram(program, 1, ["--gpu-architecture=gcu300"]))
+    module = value(tops.topsModuleLoadData(value(tops.topsrtcGetCode(program))))
+    function = value(tops.topsModuleGetFunction(module, "scale"))
+    memory, numbers = value(tops.topsMalloc(16)), np.ones(4, np.float32)
+    value(tops.topsMemcpy(memory, numbers, 16, tops.topsMemcpyKind.topsMemcpyHostToDevice))
+    arguments = [memory, np.int32(2), np.float32(3)]
+    value(tops.topsModuleLaunchKernel(function, 1, 1, 1, 4, 1, 1, 0, None, arguments, None))
+    value(tops.topsDeviceSynchronize())
+    value(tops.topsMemcpy(numbers, memory, 16, tops.topsMemcpyKind.topsMemcpyDeviceToHost))
+    assert numbers.tolist() == [3, 3, 1, 1]
+    value(tops.topsFree(memory))
+    bad = value(tops.topsrtcCreateProgram("__global__ void f( { }", "bad.cpp", 0, None, None))
+    assert tops.topsrtcCompileProgram(bad, 0, None)[0].name == "TOPSRTC_ERROR_COMPILATION"
+
+
+def test_headers_of_the_program(run: Any) -> None:
+    """Are included by their names; what they say wrong is told in their lines."""
+    text = '#include "parts/twice.h"\n__global__ void f(float *x) { x[0] = twice(x[0]); }'
+    good = "#pragma once\n__device__ inline float twice(float v) { return 2 * v; }"
+    module = k.compile_source(text, "test.tops", headers={"parts/twice.h": good}).module()
+    assert run("", "f", (1, 1), np.array([4.0], np.float32), module=module).tolist() == [8.0]
+    with pytest.raises(Exception, match=r"parts/twice\.h:2:\d+: error"):
+        bad = "#pragma once\nfloat twice(float v) { return w; }"
+        k.compile_source(text, "test.tops", headers={"parts/twice.h": bad})
+
+
+def test_what_is_kept_is_compared_before_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that changed are compiled anew; a folder that others can write to is refused."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    k.compile_source(SCALE, "scale.tops").kernels  # noqa: B018  # loads it, and the runtime perhaps
+    [kept] = [path for path in tmp_path.glob("native/*.so") if b"scale" in path.read_bytes()]
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+    assert toolchain.kept(kept.stem) == kept
+    with kept.open("ab") as file:
+        file.write(b"more")
+    assert toolchain.kept(kept.stem) is None
+    os.chmod(tmp_path / "native", 0o777)
+    with pytest.raises(IllegalState, match="only you write"):
+        k.compile_source(SCALE, "scale.tops")
+
+
+def test_no_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about it; kernels in Python need none."""
+    monkeypatch.setenv("ATOPS_CXX", "no-such-compiler")
+    with pytest.raises(NotSupported, match="no-such-compiler"):
+        k.compile_source(SCALE, "scale.tops")
+    assert k.compile_source("from atops import kernels as k\n\n@k.kernel\ndef f(): pass\n", "f.py").kernels
+
+
+def test_the_program_of_the_page_runs() -> None:
+    """That of docs/cxx.md, which needs a compiler."""
+    page = (Path(__file__).parents[3] / "docs/cxx.md").read_text()
+    text = page.split("```python fragment\n")[1].split("```")[0]
+    exec(compile(text, "docs/cxx.md", "exec"), {"__name__": "page"})
