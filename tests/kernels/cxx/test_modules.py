@@ -51,6 +51,23 @@ def test_the_c_functions_take_it() -> None:
     assert tops.topsrtcCompileProgram(bad, 0, None)[0].name == "TOPSRTC_ERROR_COMPILATION"
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "answer", "said"),
+    [
+        ("scale.cpp", "int x;", "TOPSRTC_SUCCESS", ""),
+        ("scale.py", SCALE, "TOPSRTC_SUCCESS", ""),
+        ("saxpy.cu", "__global__ void f() {}", "TOPSRTC_SUCCESS", ""),
+        ("saxpy.cu", "x = 1\n", "TOPSRTC_ERROR_COMPILATION", "saxpy.cu:1:1: error: "),
+    ],
+)
+def test_the_name_or_the_text_tells_the_language(name: str, source: str, answer: str, said: str) -> None:
+    """Text under a C++ name is C++, whatever it is; C++ text is C++, whatever its name."""
+    handle = tops.check(tops.topsrtcCreateProgram(source, name, 0, None, None))
+    assert tops.topsrtcCompileProgram(handle, 0, None)[0].name == answer
+    assert said in tops.check(tops.topsrtcGetProgramLog(handle))
+    tops.check(tops.topsrtcDestroyProgram(handle))
+
+
 def test_headers_of_the_program(run: Any) -> None:
     """Are included by their names; what they say wrong is told in their lines."""
     text = '#include "parts/twice.h"\n__global__ void f(float *x) { x[0] = twice(x[0]); }'

@@ -179,21 +179,6 @@ def test_log_names_the_place():
     assert "A-B" in tops.topsrtcGetProgramLog(handle)[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [
-        ("scale.cpp", "int x;"),
-        ("scale.py", '#include <tops/tops_runtime.h>\nextern "C" __global__ void f(float* x) { x[0] = 1; }\n'),
-    ],
-)
-def test_cpp_is_refused_by_name(name, source):
-    """A text in C++ is COMPILATION, and the log names the language and the expected one."""
-    handle = program(source=source, name=name)
-    assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
-    log = tops.topsrtcGetProgramLog(handle)[1]
-    assert "C++" in log and "Python" in log
-
-
 def test_a_name_expression_that_names_nothing_fails_the_compilation():
     """It is an error of the program, told by the log."""
     handle = program()
@@ -225,12 +210,3 @@ def test_check_says_why():
             tops.check(call())
     with pytest.raises(AtopsError, match=r"^TOPSRTC_ERROR_INTERNAL_ERROR$"):
         tops.check(tops.TOPSRTC_ERROR_INTERNAL_ERROR)  # which nothing here has failed with
-
-
-def test_the_suffix_of_a_name_can_decide_the_language():
-    """Python text under a C++ name is C++, and the log says that the name told; C++ text needs no such note."""
-    note = "saxpy.cu: note: the name's .cu says C++; without it the text is read as Python"
-    for source, noted in (("x = 1\n", True), ("__global__ void f() {}", False)):
-        handle = program(source=source, name="saxpy.cu")
-        assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
-        assert (note in tops.check(tops.topsrtcGetProgramLog(handle))) == noted
