@@ -14,6 +14,7 @@ In this package are
 
     hip         all names
     aio         the awaitable twin of each function that can block
+    hiprtc      runtime compilation: `from atops.hip import hiprtc`
     header/     what C has in the public header: constants, enumerations, error codes, structs, functions
     functions/  the implementations, a file a family
 
@@ -24,5 +25,6 @@ from __future__ import annotations
 
 from atops.hip import aio as aio
 from atops.hip import hip as hip
+from atops.hip import hiprtc as hiprtc
 
-__all__ = ("aio", "hip")
+__all__ = ("aio", "hip", "hiprtc")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from atops.bridge.call import Work
-from atops.hip.functions import copy, device, event, memory, stream
+from atops.hip.functions import copy, device, event, memory, module, stream
 from atops.hip.functions.api import TWINS
 
 P = ParamSpec("P")
@@ -42,5 +42,9 @@ hipMemset = _twin(copy.hipMemset)
 hipMemsetD8 = _twin(copy.hipMemsetD8)
 hipMemsetD16 = _twin(copy.hipMemsetD16)
 hipMemsetD32 = _twin(copy.hipMemsetD32)
+hipMemcpyToSymbol = _twin(module.hipMemcpyToSymbol)
+hipMemcpyToSymbolAsync = _twin(module.hipMemcpyToSymbolAsync)
+hipMemcpyFromSymbol = _twin(module.hipMemcpyFromSymbol)
+hipMemcpyFromSymbolAsync = _twin(module.hipMemcpyFromSymbolAsync)
 
 __all__ = tuple(sorted(TWINS))

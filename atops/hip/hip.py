@@ -7,7 +7,9 @@ from atops.bridge.pointers import host_view as host_view
 from atops.hip.functions.copy import *  # noqa: F403  # the names of the header
 from atops.hip.functions.device import *  # noqa: F403
 from atops.hip.functions.event import *  # noqa: F403
+from atops.hip.functions.launch import *  # noqa: F403
 from atops.hip.functions.memory import *  # noqa: F403
+from atops.hip.functions.module import *  # noqa: F403
 from atops.hip.functions.pools import *  # noqa: F403
 from atops.hip.functions.stream import *  # noqa: F403
 from atops.hip.header import constants, enumerations, structs

@@ -46,7 +46,7 @@ from atops.runtime.stream_memory import MemoryVerbs
 if TYPE_CHECKING:
     from atops.runtime.stream import Stream
 
-__all__ = ("LaunchKeywords", "WorkVerbs", "prepare_launch")
+__all__ = ("LaunchKeywords", "WorkVerbs", "bound_events", "prepare_launch", "submit_launch")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -153,14 +153,9 @@ class WorkVerbs(MemoryVerbs):
         (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
         queue = self._queue
-        plain = start is None and stop is None
-        options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop, seen=seen_at_record(queue))
+        options, events = bound_events(queue, start, stop)
         launch = prepare_launch(queue, kernel, config, arguments, named, shared, cooperative, options)
-        if plain:
-            item = queue.submit(launch)
-        else:
-            item = Completion(queue, launch)
-            _mark(queue, item, tuple(event for event in (start, stop) if event is not None), item)
+        item = submit_launch(queue, launch, events)
         for memory in launch.bound.allocations:
             if (owner := memory.owner) is not None and owner.home is not queue:
                 return queue.keep(item, launch.bound.allocations)
@@ -391,6 +386,24 @@ def prepare_launch(
             queue.sip_mask,
         )  # fmt: skip
     return launch
+
+
+def bound_events(
+    queue: OwningQueue, start: Event | None, stop: Event | None
+) -> tuple[LaunchOptions, tuple[Event, ...]]:  # fmt: skip
+    """Return the options of a launch that events are bound to, and those that there are."""
+    if start is None and stop is None:
+        return PLAIN_LAUNCH, ()
+    options = LaunchOptions(start, stop, seen=seen_at_record(queue))
+    return options, tuple(event for event in (start, stop) if event is not None)
+
+
+def submit_launch(queue: OwningQueue, launch: Launch, events: tuple[Event, ...]) -> Completion:
+    """Enqueue a launch that was checked, with the events that are bound to it."""
+    if not events:
+        return queue.submit(launch)
+    item = Completion(queue, launch)
+    return _mark(queue, item, events, item)
 
 
 def _mark(

@@ -15,6 +15,7 @@ import atops
 import atops.tops as tops
 from atops.base.errors import InvalidValue
 from atops.bridge.handles import stream_of
+from atops.bridge.structs import Struct
 from atops.hip import aio, hip
 from atops.hip.header import structs
 from tests.runtime.boards import PATIENCE, Latch
@@ -202,6 +203,8 @@ def test_structs_have_the_layout_of_c():
     """The last field ends where the struct does, and the bytes are read back."""
     for name in structs.__all__:
         made = getattr(structs, name)()
+        if not isinstance(made, Struct):
+            continue  # of launches: its members are what Python has for pointers
         last = list(made.layout())[-1]
         end = last.offset + struct.calcsize(f"<{last.type}")
         assert end <= made.SIZE < end + 8, name

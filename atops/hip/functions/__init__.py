@@ -7,5 +7,7 @@ pools        pools of memory, and allocations in stream order
 event        events
 memory       memory of devices, and host memory that devices reach
 copy         copies and fills
+module       modules, functions, variables
+launch       launches of kernels, alone and together
 host         host memory as C programs name it: ctypes objects and bare addresses
 """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import IntEnum
 from inspect import unwrap
 from types import FunctionType
-from typing import Any, Final, ParamSpec, TypeVarTuple
+from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from atops.base.result_codes import Result, explain
 from atops.bridge.call import Answer, Bridge, Codes, Twins
@@ -16,14 +17,13 @@ from atops.bridge.last_error import LastErrors
 from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.functions import FUNCTIONS
 from atops.hip.header.pointers import Pointer
-from atops.tops.header.error_codes import topsError_t
 
 __all__ = ("CODES", "TWINS", "call", "derived", "forget", "in_hip", "last")
 
 NAME: Final = "atops.hip"  # of its log
 ERRORS: Final[LastErrors[hipError_t]] = LastErrors("atops_hip")
 last, forget = ERRORS.last, ERRORS.forget
-TOPS_NAME: Final = re.compile(r"\btops(?=[A-Z])")
+TOPS_NAME: Final = re.compile(r"\btops(?=[A-Z]|rtc)")
 
 
 def in_hip(text: str) -> str:
@@ -74,11 +74,14 @@ call: Final = _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.co
 
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
+Code = TypeVar("Code", bound=IntEnum)
 
 
-def derived(
-    function: Callable[P, tuple[topsError_t, *Ts]], bridge: Bridge[hipError_t] = call
-) -> Callable[P, tuple[hipError_t, *Ts]]:
+@overload
+def derived(function: Callable[P, tuple[IntEnum, *Ts]]) -> Callable[P, tuple[hipError_t, *Ts]]: ...
+@overload
+def derived(function: Callable[P, tuple[IntEnum, *Ts]], bridge: Bridge[Code]) -> Callable[P, tuple[Code, *Ts]]: ...
+def derived(function: Callable[P, tuple[IntEnum, *Ts]], bridge: Bridge[Any] = call) -> Callable[P, tuple[Any, *Ts]]:
     """Return HIP's function of the same name, parameters and behaviour as one of TOPS, of the same implementation."""
     plain = unwrap(function)
     assert isinstance(plain, FunctionType)
@@ -87,5 +90,5 @@ def derived(
     made.__kwdefaults__, made.__qualname__, made.__doc__ = plain.__kwdefaults__, name, in_hip(plain.__doc__ or "")
     made.__annotations__ = dict(plain.__annotations__)
     bridged: Any = bridge
-    result: Callable[P, tuple[hipError_t, *Ts]] = bridged(made)
+    result: Callable[P, tuple[Any, *Ts]] = bridged(made)
     return result

@@ -45,6 +45,14 @@ hipHostRegisterIoMemory: Final = 4
 hipHostRegisterReadOnly: Final = 8
 hipExtHostRegisterCoarseGrained: Final = 8
 
+# Launches.
+hipExtAnyOrderLaunch: Final = 1
+hipCooperativeLaunchMultiDeviceNoPreSync: Final = 1
+hipCooperativeLaunchMultiDeviceNoPostSync: Final = 2
+HIP_LAUNCH_PARAM_BUFFER_POINTER: Final = 1
+HIP_LAUNCH_PARAM_BUFFER_SIZE: Final = 2
+HIP_LAUNCH_PARAM_END: Final = 3
+
 # Devices.
 hipDeviceScheduleAuto: Final = 0
 hipDeviceScheduleSpin: Final = 1
@@ -57,7 +65,7 @@ hipCpuDeviceId: Final = -1
 hipInvalidDeviceId: Final = -2
 
 if not TYPE_CHECKING:  # checkers cannot compute it, and take every name
-    __all__ = tuple(sorted(name for name in vars().copy() if name.startswith("hip")))
+    __all__ = tuple(sorted(name for name in vars().copy() if name.lower().startswith("hip")))
 
 # The version that the functions report: that of the public header, ROCm 6.
 VERSION: Final = 60000000

@@ -6,6 +6,9 @@ from enum import IntEnum
 
 __all__ = (
     "hipDeviceAttribute_t",
+    "hipFuncAttribute",
+    "hipFunction_attribute",
+    "hipJitOption",
     "hipMemAccessFlags",
     "hipMemAllocationHandleType",
     "hipMemAllocationType",
@@ -200,3 +203,50 @@ class hipMemcpyKind(IntEnum):
     hipMemcpyDeviceToHost = 2
     hipMemcpyDeviceToDevice = 3
     hipMemcpyDefault = 4
+
+
+class hipFuncAttribute(IntEnum):
+    """What hipFuncSetAttribute can be given."""
+
+    hipFuncAttributeMaxDynamicSharedMemorySize = 8
+    hipFuncAttributePreferredSharedMemoryCarveout = 9
+    hipFuncAttributeMax = 10
+
+
+class hipFunction_attribute(IntEnum):
+    """What hipFuncGetAttribute can be asked for."""
+
+    HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
+    HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
+    HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2
+    HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3
+    HIP_FUNC_ATTRIBUTE_NUM_REGS = 4
+    HIP_FUNC_ATTRIBUTE_PTX_VERSION = 5
+    HIP_FUNC_ATTRIBUTE_BINARY_VERSION = 6
+    HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA = 7
+    HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+    HIP_FUNC_ATTRIBUTE_MAX = 10
+
+
+class hipJitOption(IntEnum):
+    """Options of hipModuleLoadDataEx, which have no effect."""
+
+    hipJitOptionMaxRegisters = 0
+    hipJitOptionThreadsPerBlock = 1
+    hipJitOptionWallTime = 2
+    hipJitOptionInfoLogBuffer = 3
+    hipJitOptionInfoLogBufferSizeBytes = 4
+    hipJitOptionErrorLogBuffer = 5
+    hipJitOptionErrorLogBufferSizeBytes = 6
+    hipJitOptionOptimizationLevel = 7
+    hipJitOptionTargetFromContext = 8
+    hipJitOptionTarget = 9
+    hipJitOptionFallbackStrategy = 10
+    hipJitOptionGenerateDebugInfo = 11
+    hipJitOptionLogVerbose = 12
+    hipJitOptionGenerateLineInfo = 13
+    hipJitOptionCacheMode = 14
+    hipJitOptionSm3xOpt = 15
+    hipJitOptionFastCompile = 16
+    hipJitOptionNumOptions = 17

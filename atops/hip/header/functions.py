@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from atops.bridge.declarations import Declarations, Function
 
-__all__ = ("FUNCTIONS",)
+__all__ = ("FUNCTIONS", "RTC_FUNCTIONS")
 
 family = Declarations("hipError_t", ("const char *",)).family
 
@@ -140,6 +140,96 @@ _DECLARED: tuple[Function, ...] = (
             -> InvalidValue
         hipMemsetD32Async(hipDeviceptr_t dst, int value, size_t count, hipStream_t stream = 0) -> InvalidValue
     """),
+    *family("HIP module", "004", """
+        hipModuleLoad(out hipModule_t *module, const char *fname) -> FileNotFound InvalidContext InvalidValue
+            NotInitialized OutOfMemory SharedObjectInitFailed
+        hipModuleUnload(hipModule_t module) -> InvalidHandle
+        hipModuleLoadData(out hipModule_t *module, const void *image) -> NotInitialized OutOfMemory InvalidImage
+        hipModuleLoadDataEx(out hipModule_t *module, const void *image, unsigned int numOptions, hipJitOption *options,
+            void **optionValues) -> NotInitialized OutOfMemory InvalidImage InvalidValue
+        hipModuleGetFunction(out hipFunction_t *function, hipModule_t module, const char *kname) -> InvalidContext
+            InvalidValue NotFound NotInitialized
+        hipModuleGetTexRef(out textureReference **texRef, hipModule_t hmod, const char *name) -> InvalidValue NotFound
+            NotInitialized
+        hipFuncGetAttributes(hipFuncAttributes *attr, const void *func) -> InvalidDeviceFunction InvalidValue
+        hipFuncGetAttribute(out int *value, hipFunction_attribute attrib, hipFunction_t hfunc) -> InvalidDeviceFunction
+            InvalidValue
+        hipGetFuncBySymbol(out hipFunction_t *functionPtr, const void *symbolPtr) -> InvalidDeviceFunction
+        hipModuleLaunchKernel(hipFunction_t f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+            unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+            hipStream_t stream, void **kernelParams, void **extra) -> InvalidValue NotInitialized
+        hipExtModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSizeX, uint32_t globalWorkSizeY,
+            uint32_t globalWorkSizeZ, uint32_t localWorkSizeX, uint32_t localWorkSizeY, uint32_t localWorkSizeZ,
+            size_t sharedMemBytes, hipStream_t hStream, void **kernelParams, void **extra, hipEvent_t startEvent = NULL,
+            hipEvent_t stopEvent = NULL, uint32_t flags = 0) -> InvalidValue NotInitialized
+        hipHccModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSizeX, uint32_t globalWorkSizeY,
+            uint32_t globalWorkSizeZ, uint32_t localWorkSizeX, uint32_t localWorkSizeY, uint32_t localWorkSizeZ,
+            size_t sharedMemBytes, hipStream_t hStream, void **kernelParams, void **extra, hipEvent_t startEvent = NULL,
+            hipEvent_t stopEvent = NULL) -> InvalidValue
+        hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int gridDimX, unsigned int gridDimY,
+            unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+            unsigned int sharedMemBytes, hipStream_t stream, void **kernelParams) -> CooperativeLaunchTooLarge
+            Deinitialized InvalidConfiguration InvalidContext InvalidHandle InvalidImage InvalidValue LaunchFailure
+            LaunchOutOfResources LaunchTimeOut NotInitialized SharedObjectInitFailed
+        hipModuleLaunchCooperativeKernelMultiDevice(hipFunctionLaunchParams *launchParamsList, unsigned int numDevices,
+            unsigned int flags) -> CooperativeLaunchTooLarge Deinitialized InvalidConfiguration InvalidContext
+            InvalidHandle InvalidImage InvalidValue LaunchFailure LaunchOutOfResources LaunchTimeOut NotInitialized
+            SharedObjectInitFailed
+        hipLaunchCooperativeKernel(const void *f, dim3 gridDim, dim3 blockDimX, void **kernelParams,
+            unsigned int sharedMemBytes, hipStream_t stream) -> CooperativeLaunchTooLarge InvalidValue NotInitialized
+        hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *launchParamsList, int numDevices, unsigned int flags)
+            -> CooperativeLaunchTooLarge InvalidValue NotInitialized
+        hipExtLaunchMultiKernelMultiDevice(hipLaunchParams *launchParamsList, int numDevices, unsigned int flags)
+            -> InvalidValue NotInitialized
+    """),
+    *family("HIP launch", "companion", """
+        hipLaunchKernel(const void *function_address, dim3 numBlocks, dim3 dimBlocks, void **args,
+            size_t sharedMemBytes = 0, hipStream_t stream = 0) -> InvalidValue InvalidConfiguration
+            InvalidDeviceFunction
+        hipExtLaunchKernel(const void *function_address, dim3 numBlocks, dim3 dimBlocks, void **args,
+            size_t sharedMemBytes, hipStream_t stream, hipEvent_t startEvent, hipEvent_t stopEvent, int flags)
+            -> InvalidValue InvalidConfiguration InvalidDeviceFunction
+        hipFuncSetAttribute(const void *func, hipFuncAttribute attr, int value) -> InvalidDeviceFunction InvalidValue
+        hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(out int *numBlocks, hipFunction_t f, int blockSize,
+            size_t dynSharedMemPerBlk) -> InvalidDeviceFunction InvalidValue
+        hipOccupancyMaxActiveBlocksPerMultiprocessor(out int *numBlocks, const void *f, int blockSize,
+            size_t dynSharedMemPerBlk) -> InvalidDeviceFunction InvalidValue
+    """),
+    *family("HIP symbol", "companion", """
+        hipModuleGetGlobal(out hipDeviceptr_t *dptr, out size_t *bytes, hipModule_t hmod, const char *name)
+            -> InvalidHandle InvalidValue NotFound
+        hipGetSymbolAddress(out void **devPtr, const void *symbol) -> InvalidSymbol InvalidValue
+        hipGetSymbolSize(out size_t *size, const void *symbol) -> InvalidSymbol InvalidValue
+        waits hipMemcpyToSymbol(const void *symbol, const void *src, size_t sizeBytes, size_t offset = 0,
+            hipMemcpyKind kind = hipMemcpyHostToDevice) -> InvalidSymbol InvalidMemcpyDirection InvalidValue
+        waits hipMemcpyToSymbolAsync(const void *symbol, const void *src, size_t sizeBytes, size_t offset,
+            hipMemcpyKind kind, hipStream_t stream = 0) -> InvalidSymbol InvalidMemcpyDirection InvalidValue
+        waits hipMemcpyFromSymbol(void *dst, const void *symbol, size_t sizeBytes, size_t offset = 0,
+            hipMemcpyKind kind = hipMemcpyDeviceToHost) -> InvalidSymbol InvalidMemcpyDirection InvalidValue
+        waits hipMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t sizeBytes, size_t offset,
+            hipMemcpyKind kind, hipStream_t stream = 0) -> InvalidSymbol InvalidMemcpyDirection InvalidValue
+    """),
 )
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType({function.name: function for function in _DECLARED})
+
+_rtc = Declarations("hiprtcResult", ("const char *",)).family
+
+_RTC: tuple[Function, ...] = tuple(
+    _rtc("HIP rtc", "", """
+        const char * hiprtcGetErrorString(hiprtcResult result)
+        hiprtcVersion(out int *major, out int *minor)
+        hiprtcAddNameExpression(hiprtcProgram prog, const char *name_expression)
+        hiprtcCompileProgram(hiprtcProgram prog, int numOptions, const char **options)
+        hiprtcCreateProgram(out hiprtcProgram *prog, const char *src, const char *name, int numHeaders,
+            const char **headers, const char **includeNames)
+        hiprtcDestroyProgram(hiprtcProgram *prog)
+        hiprtcGetLoweredName(hiprtcProgram prog, const char *name_expression, out const char **lowered_name)
+        hiprtcGetProgramLog(hiprtcProgram prog, char *log)
+        hiprtcGetProgramLogSize(hiprtcProgram prog, out size_t *logSizeRet)
+        hiprtcGetCode(hiprtcProgram prog, char *code)
+        hiprtcGetCodeSize(hiprtcProgram prog, out size_t *codeSizeRet)
+    """)
+)  # fmt: skip
+
+RTC_FUNCTIONS: Mapping[str, Function] = MappingProxyType({function.name: function for function in _RTC})

@@ -5,13 +5,15 @@ One that a call fills in is made empty and passed, as in C; texts are bytes, wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Final
 
 from atops.bridge.structs import Struct, c_field
 
 __all__ = (
-    "hipDeviceArch_t", "hipDeviceProp_t", "hipMemAccessDesc", "hipMemLocation", "hipMemPoolProps",
+    "dim3", "hipDeviceArch_t", "hipDeviceProp_t", "hipFuncAttributes", "hipFunctionLaunchParams", "hipLaunchParams",
+    "hipMemAccessDesc", "hipMemLocation", "hipMemPoolProps",
     "hipPointerAttribute_t", "hipUUID",
 )  # fmt: skip
 
@@ -213,3 +215,63 @@ class hipMemPoolProps(Struct):
     reserved: bytes = c_field("56s", b"")
 
     SIZE: ClassVar = 88
+
+
+@dataclass(slots=True)
+class dim3(Struct):
+    """The extent of a grid or a block; `*dim3(2)` is three numbers."""
+
+    x: int = c_field("I", 1)
+    y: int = c_field("I", 1)
+    z: int = c_field("I", 1)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.x, self.y, self.z))
+
+    SIZE: ClassVar = 12
+
+
+@dataclass(slots=True)
+class hipFuncAttributes(Struct):
+    """What hipFuncGetAttributes tells of a function (004)."""
+
+    binaryVersion: int = c_field("i", 0)
+    cacheModeCA: int = c_field("i", 0)
+    constSizeBytes: int = c_field("Q", 0)
+    localSizeBytes: int = c_field("Q", 0)
+    maxDynamicSharedSizeBytes: int = c_field("i", 0)
+    maxThreadsPerBlock: int = c_field("i", 0)
+    numRegs: int = c_field("i", 0)
+    preferredShmemCarveout: int = c_field("i", 0)
+    ptxVersion: int = c_field("i", 0)
+    sharedSizeBytes: int = c_field("Q", 0)
+
+    SIZE: ClassVar = 56
+
+
+@dataclass(slots=True)
+class hipLaunchParams:
+    """One launch of several: a kernel, or the handle of a function; `args` as `kernelParams` (004)."""
+
+    func: object = None
+    gridDim: object = field(default_factory=dim3)
+    blockDim: object = field(default_factory=dim3)
+    args: object = None
+    sharedMem: int = 0
+    stream: object = None
+
+
+@dataclass(slots=True)
+class hipFunctionLaunchParams:
+    """One launch of a module's function among several (004)."""
+
+    function: object = None
+    gridDimX: int = 1
+    gridDimY: int = 1
+    gridDimZ: int = 1
+    blockDimX: int = 1
+    blockDimY: int = 1
+    blockDimZ: int = 1
+    sharedMemBytes: int = 0
+    hStream: object = None
+    kernelParams: object = None

@@ -317,7 +317,11 @@ def _read(source: SourceText, headers: Mapping[str, str], options: CompileOption
     if is_cxx(source):
         from atops.kernels.cxx.unit import read_cxx  # most programs need no compiler
 
-        return read_cxx(source, headers, options, log)
+        unit = read_cxx(source, headers, options, log)
+        if unit is None and not is_cxx(SourceText("program", source.text)):
+            extension = os.path.splitext(source.name)[1]
+            log.note(f"the name's {extension} says C++; without it the text is read as Python", source.name)
+        return unit
     return read_source(source, headers, options, log)
 
 

@@ -43,11 +43,13 @@ from atops.kernels.kernel import Kernel
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.launch import Launch, LaunchOptions
+from atops.runtime.cooperative_launch import launch_together
+from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.stream import Stream, queue_of
-from atops.runtime.stream_work import prepare_launch
+from atops.runtime.stream_work import bound_events, prepare_launch, submit_launch
 from atops.tops.functions.api import call
 from atops.tops.header.constants import (
     TOPS_LAUNCH_PARAM_BUFFER_POINTER,
@@ -57,9 +59,10 @@ from atops.tops.header.constants import (
 from atops.tops.header.structs import dim3, topsExtLaunchParams_t, topsKernelDescriptor_t
 
 __all__ = (
-    "LoadedFunction", "__topsPopCallConfiguration", "__topsPushCallConfiguration", "function_of", "places_of",
-    "topsConfigureCall", "topsExtLaunchCooperativeKernelMultiCluster", "topsLaunchByPtr", "topsLaunchCooperativeKernel",
-    "topsLaunchKernel", "topsModuleLaunchKernel", "topsSetupArgument",
+    "Geometry", "LoadedFunction", "__topsPopCallConfiguration", "__topsPushCallConfiguration", "arguments_in",
+    "arguments_of", "extra_bytes", "function_of", "geometry_of", "places_of", "start_launch", "start_together",
+    "topsConfigureCall", "topsExtLaunchCooperativeKernelMultiCluster", "topsLaunchByPtr",
+    "topsLaunchCooperativeKernel", "topsLaunchKernel", "topsModuleLaunchKernel", "topsSetupArgument",
 )  # fmt: skip
 
 # ---- launches in one call (2.8, 2.9)
@@ -90,14 +93,14 @@ def topsModuleLaunchKernel(
     """
     function = live(f, LoadedFunction)
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-    geometry = _geometry_of(grid, block, sharedMemBytes, stream)
+    geometry = geometry_of(grid, block, sharedMemBytes, stream)
     if is_null(extra):
-        arguments = _arguments_of(function.kernel, kernelParams)
+        arguments = arguments_of(function.kernel, kernelParams)
     elif is_null(kernelParams):
-        arguments = _arguments_in(function.kernel, _extra_bytes(extra))
+        arguments = arguments_in(function.kernel, extra_bytes(extra))
     else:
         raise InvalidValue("kernelParams and extra are both given; pass None for one of them")
-    _start(function, geometry, arguments)
+    start_launch(function, geometry, arguments)
 
 
 @call
@@ -115,8 +118,8 @@ def topsLaunchCooperativeKernel(
     or not a kernel; the rest as topsModuleLaunchKernel.
     """
     function = function_of(f)
-    geometry = _geometry_of(gridDim, blockDimX, sharedMemBytes, stream)
-    _start(function, geometry, _arguments_of(function.kernel, kernelParams), cooperative=True)
+    geometry = geometry_of(gridDim, blockDimX, sharedMemBytes, stream)
+    start_launch(function, geometry, arguments_of(function.kernel, kernelParams), cooperative=True)
 
 
 @call.instead({Result.InvalidConfiguration: Result.InvalidConfiguration})
@@ -134,9 +137,9 @@ def topsLaunchKernel(
     kernel; the rest as topsModuleLaunchKernel.
     """
     function = function_of(function_address)
-    geometry = _geometry_of(numBlocks, dimBlocks, sharedMemBytes, stream)
-    arguments = _arguments_of(function.kernel, args)
-    _start(function, geometry, arguments, too_large=Result.InvalidConfiguration)
+    geometry = geometry_of(numBlocks, dimBlocks, sharedMemBytes, stream)
+    arguments = arguments_of(function.kernel, args)
+    start_launch(function, geometry, arguments, too_large=Result.InvalidConfiguration)
 
 
 class LoadedFunction:
@@ -155,7 +158,7 @@ class LoadedFunction:
         return f"<function {self.kernel.name}>"
 
 
-class _Geometry(NamedTuple):
+class Geometry(NamedTuple):
     """The configuration of a launch, checked as far as that needs no device; `stream` is a handle."""
 
     grid: Dim3
@@ -176,7 +179,7 @@ def function_of(func: object) -> LoadedFunction:
     return live(func, LoadedFunction)
 
 
-def _geometry_of(grid: object, block: object, shared: object, stream: object) -> _Geometry:
+def geometry_of(grid: object, block: object, shared: object, stream: object) -> Geometry:
     """Return the geometry of a launch: `grid` counts blocks, `block` threads, `shared` bytes.
 
     Raises InvalidType, InvalidValue for extents below 1 or whose product in one dimension is 2**32 or more.
@@ -185,17 +188,19 @@ def _geometry_of(grid: object, block: object, shared: object, stream: object) ->
     for axis, count, each in zip("xyz", blocks, threads, strict=True):
         if count * each >= MOST_THREADS:
             raise InvalidValue(f"gridDim.{axis} * blockDim.{axis} must be below 2**32, got {count * each}")
-    return _Geometry(blocks, threads, size_of(shared, "sharedMemBytes"), stream)
+    return Geometry(blocks, threads, size_of(shared, "sharedMemBytes"), stream)
 
 
-def _start(
+def start_launch(
     function: LoadedFunction,
-    geometry: _Geometry,
+    geometry: Geometry,
     arguments: list[object],
     cooperative: bool | None = None,
     too_large: Result = Result.InvalidValue,
+    start: Event | None = None,
+    stop: Event | None = None,
 ) -> None:
-    """Enqueue a launch; `too_large` is the code of a block with too many threads.
+    """Enqueue a launch; `too_large` is the code of a block with too many threads, the events are bound to it.
 
     Raises InvalidHandle for the stream, or its failure; CodeError InvalidDevice where the function's module
     was loaded on another device than the stream's; InvalidValue for what the device cannot have; NotSupported where
@@ -204,8 +209,20 @@ def _start(
     kernel = function.kernel
     queue = _queue_for(function, geometry, too_large, cooperative)
     config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
-    launch = prepare_launch(queue, kernel, config, *_split(kernel, arguments), None, cooperative)
-    queue.keep(queue.submit(launch), launch.bound.allocations)
+    options, events = bound_events(queue, start, stop)
+    launch = prepare_launch(queue, kernel, config, *_split(kernel, arguments), None, cooperative, options)
+    queue.keep(submit_launch(queue, launch, events), launch.bound.allocations)
+
+
+def start_together(launches: Sequence[tuple[LoadedFunction, Geometry, list[object]]], cooperative: bool) -> None:
+    """Enqueue launches on several streams in one submission; `cooperative` ones start together. Raises as one does."""
+    for function, geometry, _ in launches:
+        _queue_for(function, geometry, cooperative=cooperative)
+    entries = []
+    for function, geometry, arguments in launches:
+        config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
+        entries.append((usable_stream_of(geometry.stream), function.kernel, config, *arguments))
+    launch_together(entries, cooperative=cooperative)
 
 
 def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -216,10 +233,10 @@ def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...],
 
 
 def _queue_for(
-    function: LoadedFunction, geometry: _Geometry, too_large: Result = Result.InvalidValue,
+    function: LoadedFunction, geometry: Geometry, too_large: Result = Result.InvalidValue,
     cooperative: bool | None = None,
 ) -> OwningQueue:  # fmt: skip
-    """Return the queue of a launch whose geometry its device can have. Raises as `_start` does."""
+    """Return the queue of a launch whose geometry its device can have. Raises as `start_launch` does."""
     kernel = function.kernel
     queue = queue_of(usable_stream_of(geometry.stream))
     if function.context is not None and function.context is not queue.context:
@@ -263,7 +280,7 @@ class _ParameterPlace(NamedTuple):
     type: np.dtype[Any]
 
 
-def _arguments_of(kernel: Kernel, values: object) -> list[object]:
+def arguments_of(kernel: Kernel, values: object) -> list[object]:
     """Return what a launch passes for `kernelParams`: one value for each parameter, in order; none for null.
 
     A value is a number, a numpy or ctypes scalar, an array of one element, a pointer, or memory of the object API. It
@@ -345,7 +362,7 @@ def _type_in_buffer(parameter: Parameter) -> np.dtype[Any]:
     return PLAIN[parameter.dtype] if isinstance(parameter.dtype, type) else parameter.dtype
 
 
-def _arguments_in(kernel: Kernel, data: bytes) -> list[object]:
+def arguments_in(kernel: Kernel, data: bytes) -> list[object]:
     """Return what a launch passes for a buffer of arguments. Raises InvalidValue for one of another size."""
     places, end, size = places_of(kernel)
     if not end <= len(data) <= size:
@@ -361,7 +378,7 @@ def _read(data: bytes, place: _ParameterPlace) -> object:
     return int(value) if place.parameter.memory else value
 
 
-def _extra_bytes(extra: object) -> bytes:
+def extra_bytes(extra: object) -> bytes:
     """Return the bytes of (1, buffer, 2, size, 3), copied. Raises InvalidType, InvalidValue for any other form."""
     if not isinstance(extra, tuple | list) or len(extra) != 5:
         raise InvalidType(f"extra must be (1, buffer, 2, size, 3), got {extra!r}")
@@ -401,7 +418,7 @@ MOST_BYTES: Final = 4096  # of arguments
 class _Configured(NamedTuple):
     """A launch that is being configured: its geometry, and the bytes set up so far, each piece with its offset."""
 
-    geometry: _Geometry
+    geometry: Geometry
     pieces: tuple[tuple[int, bytes], ...] = ()
 
 
@@ -458,7 +475,7 @@ def topsLaunchByPtr(func: object) -> None:
     """
     newest = _pop()
     function = function_of(func)
-    _start(function, newest.geometry, _arguments_in(function.kernel, _assembled(function.kernel, newest.pieces)))
+    start_launch(function, newest.geometry, arguments_in(function.kernel, _assembled(function.kernel, newest.pieces)))
 
 
 def _assembled(kernel: Kernel, pieces: tuple[tuple[int, bytes], ...]) -> bytes:
@@ -480,7 +497,7 @@ def _assembled(kernel: Kernel, pieces: tuple[tuple[int, bytes], ...]) -> bytes:
 
 def _push(grid: object, block: object, shared: object, stream: object) -> None:
     stream_of(stream)
-    _store(*_configured(missing=False), _Configured(_geometry_of(grid, block, shared, stream or 0)))
+    _store(*_configured(missing=False), _Configured(geometry_of(grid, block, shared, stream or 0)))
 
 
 def _pop() -> _Configured:
@@ -527,7 +544,7 @@ def topsExtLaunchCooperativeKernelMultiCluster(
     blocks, wrong arguments; the rest as topsLaunchCooperativeKernel.
     """
     entries = _entries(launchParamsList, numClusters)
-    geometry = _geometry_of(gridDim, blockDim, max(_shared_bytes(each) for each in entries), stream)
+    geometry = geometry_of(gridDim, blockDim, max(_shared_bytes(each) for each in entries), stream)
     if geometry.grid.volume != len(entries):
         raise InvalidValue(f"gridDim must have {len(entries)} blocks, one for each entry, got {tuple(geometry.grid)}")
     queue = _queue_for(function_of(entries[0].func), geometry)
@@ -563,14 +580,14 @@ def _shared_bytes(entry: topsExtLaunchParams_t) -> int:
     return size_of(entry.descriptor.shared_mem_size, "shared_mem_size")
 
 
-def _block_kernel(entry: topsExtLaunchParams_t, geometry: _Geometry, queue: OwningQueue) -> BlockKernel:
+def _block_kernel(entry: topsExtLaunchParams_t, geometry: Geometry, queue: OwningQueue) -> BlockKernel:
     function, shared = function_of(entry.func), _shared_bytes(entry)
     _queue_for(function, geometry._replace(shared=shared))
     kernel = function.kernel
     kernel.configure(LaunchConfig(geometry.grid, geometry.block, shared), queue.context.arch, None, True)
     size = size_of(entry.args_size, "args_size")
     data = b"" if is_null(entry.args) and not size else _bytes_at(entry.args, size, "args")
-    values = _arguments_in(kernel, data)
+    values = arguments_in(kernel, data)
     for value in values:
         queue.check_ours(value)
     bound: BoundKernel = kernel.bind(*_split(kernel, values))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import atops.tops as tops
-from atops.base.errors import AtopsError
+from atops.base.errors import AtopsError, NotSupported
 from atops.base.options import EmulatorOptions
+from atops.device.native.toolchain import find_toolchain
 from atops.kernels.compile.program import load_module
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
@@ -30,6 +32,17 @@ TAKE_PROGRAM = {
     "topsrtcGetCodeSize": (),
 }
 NEED_CODE = {"topsrtcGetLoweredName": ("fill",), "topsrtcGetCode": (), "topsrtcGetCodeSize": ()}
+
+
+@pytest.fixture
+def compiler() -> None:
+    """Skip what needs a C++ compiler where there is none, but not in CI."""
+    try:
+        find_toolchain()
+    except NotSupported as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
 
 
 def program(_: World = None, source: str = SOURCE, name: str = "scale.py") -> int:
@@ -179,6 +192,21 @@ def test_log_names_the_place():
     assert "A-B" in tops.topsrtcGetProgramLog(handle)[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("scale.cpp", "int x;"),
+        ("scale.py", '#include <tops/tops_runtime.h>\nextern "C" __global__ void f(float* x) { x[0] = 1; }\n'),
+    ],
+)
+def test_cpp_is_known_by_name_or_content(name, source, compiler):
+    """It compiles, and its faults are told in its lines."""
+    assert tops.topsrtcCompileProgram(program(source=source, name=name), 0, None) == (tops.TOPSRTC_SUCCESS,)
+    wrong = program(source=source + "\nint x", name=name)
+    assert tops.topsrtcCompileProgram(wrong, 0, None) == (COMPILATION,)
+    assert f"{name}:" in tops.topsrtcGetProgramLog(wrong)[1]
+
+
 def test_a_name_expression_that_names_nothing_fails_the_compilation():
     """It is an error of the program, told by the log."""
     handle = program()
@@ -210,3 +238,12 @@ def test_check_says_why():
             tops.check(call())
     with pytest.raises(AtopsError, match=r"^TOPSRTC_ERROR_INTERNAL_ERROR$"):
         tops.check(tops.TOPSRTC_ERROR_INTERNAL_ERROR)  # which nothing here has failed with
+
+
+def test_the_suffix_of_a_name_can_decide_the_language(compiler):
+    """Python text under a C++ name is C++, and the log says that the name told; C++ text needs no such note."""
+    note = "saxpy.cu: note: the name's .cu says C++; without it the text is read as Python"
+    for source, noted in (("x = 1\n", True), ("__global__ void f() {", False)):
+        handle = program(source=source, name="saxpy.cu")
+        assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
+        assert (note in tops.check(tops.topsrtcGetProgramLog(handle))) == noted
