@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} is marked anyio and asyncio; expected one of them")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file of slow tests alone where slow tests are left out: what they import is slow, too."""
+    if collection_path.suffix == ".py" and "not slow" in config.option.markexpr:
+        return "\npytestmark = pytest.mark.slow" in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
 def pytest_collection() -> None:
     """Collect no garbage while tests are collected, for there is hardly any; nor where they are only handed out."""
     gc.disable()
@@ -58,6 +66,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_collector() -> Iterator[None]:
+    """Keep the collector from going through what the files before left alive: caches, reports, modules."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

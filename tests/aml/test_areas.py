@@ -50,6 +50,7 @@ def of_device(pointer: int, flags: int) -> int:
     return tops.check(tops.topsHostGetDevicePointer(pointer, 0))
 
 
+@pytest.mark.slow
 @every("flags", range(16))
 @every("device", (-1, 0, 1))
 @every("size", SIZES)

@@ -63,6 +63,7 @@ def test_two_of_three_steps_come_in_all_twenty_orders() -> None:
     assert len({tuple(run(Random(seed), streams(3, 3))) for seed in range(300)}) == 20
 
 
+@pytest.mark.slow
 def test_a_kind_of_few_names_is_not_drowned_by_one_of_many() -> None:
     """Where all twelve threads have had a turn: the task is over in some runs and has not begun in others."""
 

@@ -232,6 +232,7 @@ def test_the_kernels_add(kernel: Any, size: int):
         assert np.array_equal(vectors.sum, vectors.hosts[0] + vectors.hosts[1])
 
 
+@pytest.mark.slow
 def test_a_build_without_trace_checks_traces_nothing():
     """Inside the block commands leave no record though tracing is on; before and after they do."""
     with board() as device:

@@ -70,6 +70,7 @@ def test_memory_that_a_program_has_kept_stays_its_own() -> None:
     KEPT.clear()
 
 
+@pytest.mark.slow
 def test_runs_leave_nothing() -> None:
     """No object, no descriptor, no logger that keeps silent; tasks and generators that are left are ended."""
     ended = []

@@ -47,6 +47,7 @@ def test_some_kernels(kernel, config, shapes):
     assert assert_each_class_is_run_once(on_a_bare_grid(kernel, config, *shapes), 5_000)
 
 
+@pytest.mark.slow
 @every("options", [{"strict": True}, {"detect": True}])
 def test_strict_mode_and_the_detectors_change_no_class(options):
     """What a strict launch touches at the issue of a transfer is told, too; and the detectors are told the same."""
@@ -56,6 +57,7 @@ def test_strict_mode_and_the_detectors_change_no_class(options):
         )
 
 
+@pytest.mark.slow
 @every("seed", range(6))
 def test_random_kernels(seed):
     """Kernels of random steps, small ones."""

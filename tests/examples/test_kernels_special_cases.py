@@ -129,6 +129,7 @@ def test_a_full_cache_is_an_error_that_says_so():
         launched(kernel, (2, 12), windows, keys, keys.copy(), fresh, 17)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chip", ["gcu210", "gcu300"])
 @pytest.mark.parametrize("make", [
     lambda x: np.zeros_like(x), np.sort, lambda x: np.sort(x)[::-1].copy(), lambda x: np.round(x),

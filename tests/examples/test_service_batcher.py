@@ -379,6 +379,7 @@ async def test_leaving_by_an_error_does_not_wait():
         assert isinstance(caller.error, ShuttingDown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_order_of_events_loses_or_mixes_anything(seed: int):
     """Callers come, go, are late or fail, in an order that the seed decides: each gets its own result."""

@@ -15,6 +15,8 @@ import pytest
 from tests.mutation import run
 from tests.mutation.mutants import sample
 
+pytestmark = pytest.mark.slow
+
 SOURCE = '''"""A module."""
 import os
 from typing import Any
@@ -64,7 +66,6 @@ def drawn(count: int, seed: str = "1") -> list[tuple[int, str, str]]:
     return [(each.line, each.operator, each.diff) for each in sample({"a.py": SOURCE}, count, Random(seed))]
 
 
-@pytest.mark.slow
 def test_faults_are_planted_in_the_bodies_of_functions():
     """Statements, conditions and values are changed; imports, annotations, defaults, decorators, texts are not."""
     everything = drawn(1000)
@@ -77,7 +78,6 @@ def test_faults_are_planted_in_the_bodies_of_functions():
     assert any("+    while found <= 5 and name is not None:" in diff for diff in diffs)
 
 
-@pytest.mark.slow
 def test_operators_take_turns():
     """A small sample has a fault of each operator before a second one of any."""
     several = [operator for _, operator, _ in drawn(1000)]
@@ -86,7 +86,6 @@ def test_operators_take_turns():
     assert set(small.values()) == {1}
 
 
-@pytest.mark.slow
 def test_a_seed_repeats_its_sample():
     """The same seed draws the same faults, another seed others; a larger sample goes on where the smaller one ends."""
     samples = [drawn(count) for count in (5, 8, 11)]
@@ -116,7 +115,6 @@ def start(tree: Path) -> tuple[int, dict]:
     return status, json.loads(report.read_text(encoding="utf-8"))["numbers"]
 
 
-@pytest.mark.slow
 def test_a_fault_that_no_test_notices_survives(tree: Path, capsys: pytest.CaptureFixture[str]):
     """Faults of the tested function are killed, those of the other reported; too many of them make the run fail."""
     status, report = start(tree)
@@ -131,7 +129,6 @@ def test_a_fault_that_no_test_notices_survives(tree: Path, capsys: pytest.Captur
     assert (tree / "figures" / "numbers.py").read_text(encoding="utf-8") == MODULE, "the project itself is changed"
 
 
-@pytest.mark.slow
 def test_tests_that_fail_anyway_are_refused(tree: Path):
     """Without a fault the tests must pass, else they would seem to notice every one."""
     (tree / "tests" / "test_numbers.py").write_text("def test_it():\n    assert 0\n", encoding="utf-8")
@@ -146,7 +143,6 @@ def test_a_glob_without_files_is_refused(tree: Path):
         start(tree)
 
 
-@pytest.mark.slow
 def test_a_hang_is_a_timeout(tree: Path):
     """A test that never ends is a timeout, by its own limit or by the run's; what it has started ends with it."""
     (tree / "tests" / "test_numbers.py").write_text(HANGS, encoding="utf-8")

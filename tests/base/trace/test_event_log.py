@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.trace.event_log import Ring
 
 
+@pytest.mark.slow
 @given(st.integers(1, 20), st.lists(st.one_of(st.integers(1, 600), st.just("read"), st.just("clear")), max_size=12))
 def test_the_ring_is_a_window_on_all_that_was_added(capacity: int, steps: list[int | str]) -> None:
     """Whatever is added, read and cleared, it holds the last `capacity` and counts exactly what it lost."""

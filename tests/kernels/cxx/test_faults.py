@@ -55,6 +55,7 @@ def _source() -> str:
     return "".join([DEEP, "\n", *kernels, "__global__ void right(float *x) { x[threadIdx.x] += 1; }\n"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [False, True])
 def test_each_is_named_and_the_next_launch_is_right(threads: bool) -> None:
     """In the loop's thread and on threads of the driver's: the error names kernel, thread and place."""
@@ -95,6 +96,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @every("text", REFUSED)
 def test_what_does_not_compile(text: str) -> None:
     """The log says why, in the program's own lines."""
@@ -124,6 +126,7 @@ def test_arguments_are_checked() -> None:
     assert all("kernel f" in each and name in each for each, name in zip(said, names, strict=True)), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["while (true) x[0] += 1;", "while (x[0] < 1) __syncthreads();"])
 def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
     """By an abort, in the middle of its loop; then the clusters are free."""

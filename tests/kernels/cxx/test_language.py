@@ -42,6 +42,7 @@ __global__ void filled(float *out) { fill<float>(out + 4 * threadIdx.x, 0.5f + t
 """
 
 
+@pytest.mark.slow
 def test_memory_spaces(run: Any) -> None:
     """Shared memory is the block's, local memory the thread's, dynamic shared memory what the launch asked for."""
     got = run(SPACES, "spaces", (2, 12, 1024), FLOATS * 0, FLOATS, 12)
@@ -70,6 +71,7 @@ __global__ void halves(unsigned short *out, const unsigned short *x) {
 """
 
 
+@pytest.mark.slow
 def test_vectors(run: Any) -> None:
     """Operators work lane by lane; a comparison gives a mask; shifts are of unsigned types."""
     x, y = np.random.default_rng(1).standard_normal((2, 128)).astype(np.float32)
@@ -119,6 +121,7 @@ __global__ void handed_on(int *x, int rounds) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
 def test_barriers(run: Any, seed: int | None) -> None:
     """Of the block, of the grid, and counted; whatever thread goes on first."""
@@ -167,6 +170,7 @@ __global__ void one_for_all(float *out, const float *x) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [EmulatorOptions(), EmulatorOptions(dte="eager"), EmulatorOptions(seed=4)])
 def test_transfers(run: Any, options: EmulatorOptions) -> None:
     """Two tiles in turn; a context that the block shares; however transfers take effect."""
@@ -206,6 +210,7 @@ __global__ void {name}_later({dst} *dst, {src} *src) {{
 """, case
 
 
+@pytest.mark.slow
 def test_the_headers_have_every_operation_of_the_dte(run: Any) -> None:
     """Its two forms do what the operation of kernels in Python does, for the same arguments."""
     texts = {name: _call(name) for name in OPERATIONS}
@@ -235,6 +240,7 @@ def test_macros_tell_the_chip(run: Any) -> None:
     assert got.tolist() == [300, 300, 17]
 
 
+@pytest.mark.slow
 @every("options", [{"schedule": "random", "seed": 1}, {"clock": "virtual"}, {"strict": True}, {"workers": 1}])
 def test_other_ways_to_run(options: dict[str, Any]) -> None:
     """A native kernel is one step of a schedule, and runs under a virtual clock and in strict mode."""

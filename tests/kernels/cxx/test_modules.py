@@ -18,6 +18,7 @@ SCALE = """#include <tops.h>
 __global__ void scale(float *x, int n, float a) { if (threadIdx.x < n) x[threadIdx.x] *= a; }"""
 
 
+@pytest.mark.slow
 def test_an_image_carries_the_source(run: Any) -> None:
     """And no machine code: it is compiled, or found, when a function is asked for."""
     image = k.compile_source(SCALE, "scale.tops").image()
@@ -28,6 +29,7 @@ def test_an_image_carries_the_source(run: Any) -> None:
     assert got.tolist() == [5, 5, 5, 1]
 
 
+@pytest.mark.slow
 def test_the_c_functions_take_it() -> None:
     """`topsrtc` compiles it, modules load its code, kernels are launched with a list of arguments."""
 
@@ -51,6 +53,7 @@ def test_the_c_functions_take_it() -> None:
     assert tops.topsrtcCompileProgram(bad, 0, None)[0].name == "TOPSRTC_ERROR_COMPILATION"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source", "answer", "said"),
     [
@@ -68,6 +71,7 @@ def test_the_name_or_the_text_tells_the_language(name: str, source: str, answer:
     tops.check(tops.topsrtcDestroyProgram(handle))
 
 
+@pytest.mark.slow
 def test_headers_of_the_program(run: Any) -> None:
     """Are included by their names; what they say wrong is told in their lines."""
     text = '#include "parts/twice.h"\n__global__ void f(float *x) { x[0] = twice(x[0]); }'
@@ -79,6 +83,7 @@ def test_headers_of_the_program(run: Any) -> None:
         k.compile_source(text, "test.tops", headers={"parts/twice.h": bad})
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_compared_before_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that changed are compiled anew; a folder that others can write to is refused."""
     monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))

@@ -79,6 +79,7 @@ def test_floats_round_once(kind: VectorType, sign: str):
     assert np.isinf((most * most * most * most * most * most * most * most * most).values).all()
 
 
+@pytest.mark.slow
 @named
 @every("sign", COMPARISONS)
 def test_comparisons_give_masks(kind: VectorType, sign: str):

@@ -76,6 +76,7 @@ def test_one_that_is_not_over_is_found_as_long_as_there_is_one(seed: int) -> Non
             assert {id(each) for each in still.unfinished()} == {id(each) for each in left}
 
 
+@pytest.mark.slow
 def test_looks_of_many_streams_at_the_same_work_are_few() -> None:
     """Two hundred streams have lost the board, and look again whenever a command is over: a few looks a wake."""
     items = [Item(seq) for seq in range(200)]

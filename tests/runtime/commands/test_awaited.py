@@ -63,6 +63,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @every("ending", ENDS)
 @every("kind", OF_A_LOOP)
 @every("early", [False, True], ids=["pending", "over before"])
@@ -224,6 +225,7 @@ async def test_an_abort_leaves_the_programs_futures_alone(device):
     assert await task == 5 and await stream.call(int) == 0
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_a_coroutine_that_is_never_awaited_is_closed(device):
     """Refused or dropped before it began: nothing says that it was never awaited."""

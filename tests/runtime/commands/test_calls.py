@@ -404,6 +404,7 @@ async def test_leaving_a_scope_by_an_error_runs_callbacks(device):
     assert log == [StreamAborted] and stream.is_done
 
 
+@pytest.mark.slow
 def test_thousands_of_callbacks_from_several_threads(device: atops.Device):
     """D7: each of some thousands of callbacks of several threads runs exactly once, though the stream fails midway."""
     stream, log = device.create_stream(), []

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 import atops
 from atops import kernels as k
@@ -207,6 +208,7 @@ def masked(x: k.Span) -> None:
 LOAD_1, LOAD_24 = DTE + over(SIZE), DTE + over(SIZE, 24)
 
 
+@pytest.mark.slow
 @every(
     "kernel, config, arguments, expected",
     [

@@ -260,6 +260,7 @@ def test_no_seed_changes_a_time() -> None:
         assert alone(schedule="random", seed=seed) == expected, seed
 
 
+@pytest.mark.slow
 def test_the_same_run_has_the_same_times() -> None:
     """Streams that share clusters and engines, from one seed, twice; no command ends before it begins."""
     for seed in (None, 3):

@@ -124,6 +124,7 @@ def test_bytes_arrive_at_the_end() -> None:
     virtual(main)
 
 
+@pytest.mark.slow
 def test_a_later_command_sees_what_came_before() -> None:
     """In its stream, behind an event of another one, and in the null stream's order."""
 

@@ -266,6 +266,7 @@ def test_every_kind_of_command_is_in_the_table() -> None:
     assert set(ENDED) - kinds == {Alloc, Free, Ended, Cancelled}
 
 
+@pytest.mark.slow
 @on_hosts("asyncio", "inline")
 async def test_coroutines_keep_nothing_that_they_were_given(device):
     """Done, cancelled while they run, dropped before they begin."""

@@ -163,6 +163,7 @@ async def cancelled_after(turns: int, work: Callable[[], Awaitable[Any]]) -> boo
     return over
 
 
+@pytest.mark.slow
 @anyio_test
 @pytest.mark.parametrize("wait", [*WAITS, await_the_device])
 async def test_a_cancelled_wait_leaves_nothing(wait: Work) -> None:

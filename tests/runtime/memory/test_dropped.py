@@ -73,6 +73,7 @@ async def test_dropped_arrays_take_no_memory(device):
             assert device.default_pool.reserved_high <= 2 * MIB
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_a_loop_reuses_one_block_without_waiting(device):
     """The free comes at the drop, in stream order: what is enqueued next has the same memory, however far ahead."""

@@ -79,6 +79,7 @@ def test_members_with_other_priorities_have_one_order() -> None:
     atops.run(main, EmulatorOptions(devices=2, seed=1))
 
 
+@pytest.mark.slow
 def test_racing_threads_do_not_block_each_other(tiny_switch_interval: None) -> None:
     """Two threads launch over the same devices, in other orders, again and again: every launch ends."""
     with board(devices=2) as driver:

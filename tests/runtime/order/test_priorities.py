@@ -200,7 +200,7 @@ def end_of(order, who):
 
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 @pytest.mark.parametrize("maker", [plain, barriers, awaits])
-@pytest.mark.parametrize("blocks", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 8)), 32])
+@pytest.mark.parametrize("blocks", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 8, 32))])
 @pytest.mark.parametrize("host", ["asyncio", "inline", "shuffled"])
 def test_an_urgent_chain_ends_first(host, blocks, maker, clock):
     """A chain at -2 is over when little more than half of the work of it and of an equal chain at 0 is done.

@@ -217,6 +217,7 @@ async def test_a_held_stream_holds_no_other(device):
         latch.release()
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_a_long_queue_starves_no_other(device):
     """A stream with thousands of commands lets another stream's one command run in between."""

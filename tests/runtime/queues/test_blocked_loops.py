@@ -98,6 +98,7 @@ def refused(wait: Callable[[float], Any]) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_random_programs(device: atops.Device, backend: str) -> None:
     """Each blocking wait in a loop is refused if what it waits for needs a coroutine of that loop, and only then."""

@@ -158,6 +158,7 @@ def test_strict_mode_reports_it_and_goes_on() -> None:
     assert atops.run(main, atops.EmulatorOptions(strict=True)).verdict == "race"
 
 
+@pytest.mark.slow
 def test_an_executable_writes_its_outputs() -> None:
     """It is no kernel whose threads tell: what it is given tells what it reads and writes."""
     program = Path(__file__).resolve().parents[3] / "examples" / "tops" / "run_an_onnx_model.py"

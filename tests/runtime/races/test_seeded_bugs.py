@@ -713,6 +713,7 @@ def found_inline(name: str, right: bool, seed: int | None, **options: Any) -> at
     return atops.run(main, atops.EmulatorOptions(detect=True, devices=2, seed=seed, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_bug_is_named_under_every_seed_and_its_twin_is_silent(name: str) -> None:
     """Inline, at the first run: whatever order the seed chooses, what is not ordered is named, and nothing else."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import atops
 from atops.base.options import EmulatorOptions
@@ -28,6 +29,7 @@ def page_bytes() -> int:
     return sum(page.nbytes for page in detector.host.values())
 
 
+@pytest.mark.slow
 def test_clocks_are_as_long_as_there_are_streams_at_once():
     """Three thousand streams, one after the other, take what one does."""
 

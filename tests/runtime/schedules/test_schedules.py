@@ -143,6 +143,7 @@ def test_two_streams_show_every_order(clock: str) -> None:
     assert len(orders) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dte", ["wait", "eager", "seeded"])
 def test_an_update_is_lost_between_two_blocks(dte: str) -> None:
     """And is not, both in 20 seeds."""

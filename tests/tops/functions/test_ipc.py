@@ -600,6 +600,7 @@ def test_a_destroyed_event_is_not_opened(world, other):
     assert other.do("sync", event=there) == [0]
 
 
+@pytest.mark.slow
 def test_strict_mode_reports_a_stream_wait_on_an_import(other, caplog):
     """A stream wait on an imported event works, and strict mode says that other runtimes have it only at home."""
     driver = Driver(EmulatorOptions(devices=1, strict=True))

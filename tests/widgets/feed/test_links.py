@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from atops.base.trace.records import Kind, TraceNames, TraceRecord
 from atops_widgets import Feed
@@ -51,6 +52,7 @@ def test_pairs_are_all_direct_edges() -> None:
     assert all(one < other for one, other in edges)
 
 
+@pytest.mark.slow
 def test_neighbours_far_apart_are_found() -> None:
     """Whatever lies between the commands of a stream, what stands before and after is that of a plain search."""
     rng = np.random.default_rng(7)
