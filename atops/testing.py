@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from atops.base.errors import AtopsError, InvalidValue, LoopClosed
@@ -58,7 +57,7 @@ class BoardForTest:
         self._board = board_of(self.driver)
         DEFAULT[:] = [self._board]
 
-    def run(self, test: Callable[..., Coroutine[Any, Any, object]], arguments: dict[str, object]) -> None:
+    def run(self, test: Callable[..., Coroutine[object, None, object]], arguments: dict[str, object]) -> None:
         """Run a coroutine function to its end on the board's own loop. For an inline board."""
 
         async def program() -> None:
@@ -99,7 +98,7 @@ class BoardForTest:
             self._board.executor.block(closing, self.driver.options.abort_grace + MARGIN)
 
 
-async def _within_patience(wait: Coroutine[Any, Any, object]) -> None:
+async def _within_patience(wait: Coroutine[object, None, object]) -> None:
     await asyncio.wait_for(wait, PATIENCE)
 
 

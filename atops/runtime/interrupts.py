@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 
 from atops.base.errors import AtopsError
 from atops.base.waiting.loop_adapter import HostTask
-from atops.device.exec.interpreter import StepBlock
-from atops.device.exec.scheduled_block import ScheduledBlock
+from atops.device.exec import interpreter, scheduled_block
 from atops.device.exec.thread import KernelThread
 from atops.kernels.bound import BoundKernel
 from atops.runtime.commands.call import result_of
@@ -41,8 +40,8 @@ FINALIZERS = (weakref.__file__, _weakrefset.__file__)  # what is raised there is
 STEPS: frozenset[CodeType] = frozenset(
     function.__code__
     for function in (
-        *(StepBlock._run_straight, StepBlock._begin, StepBlock._round, StepBlock._turn, StepBlock._attend),
-        ScheduledBlock._go,
+        *interpreter.CALLS_KERNELS,
+        *scheduled_block.CALLS_KERNELS,
         *(KernelThread.begin, BoundKernel.start, result_of),
     )
 )

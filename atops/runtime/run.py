@@ -30,7 +30,7 @@ INSTEAD: dict[int, Callable[[Callable[..., Any], EmulatorOptions, tuple[object, 
 
 
 def run(
-    main: Callable[[*Arguments], Coroutine[Any, Any, T]],
+    main: Callable[[*Arguments], Coroutine[object, None, T]],
     options: EmulatorOptions | None = None,
     *arguments: *Arguments,
     backend: Backend = "asyncio",
@@ -111,7 +111,9 @@ def _looked_at(main: object, options: EmulatorOptions | None, backend: str) -> E
     return options
 
 
-def _trio_run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions, arguments: tuple[Any, ...]) -> T:
+def _trio_run(
+    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[Any, ...]
+) -> T:
     """Run a program by `trio.run`, with a driver that has threads of its own."""
     trio, results = need_trio(), list[T]()
 
@@ -124,7 +126,7 @@ def _trio_run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOpti
 
 
 def _scheduled_trio_run(
-    main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions, arguments: tuple[Any, ...]
+    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[Any, ...]
 ) -> T:
     """Run a program inline in a trio run, everything of it by a schedule."""
     options = replace(options, schedule=options.schedule or "plain")
@@ -143,7 +145,7 @@ def _scheduled_trio_run(
 
 
 def run_in_trio(
-    main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[Any, ...], driver: Driver, results: list[T]
+    main: Callable[..., Coroutine[object, None, T]], arguments: tuple[Any, ...], driver: Driver, results: list[T]
 ) -> None:
     """Run a program inside its driver's scope, in the trio run of the driver's executor."""
     board = board_of(driver)
@@ -165,7 +167,7 @@ def _note(error: BaseException, executor: ScheduledExecutor) -> None:
 
 
 async def drive(
-    main: Callable[..., Coroutine[Any, Any, T]],
+    main: Callable[..., Coroutine[object, None, T]],
     arguments: tuple[object, ...],
     driver: Driver,
     results: list[T],

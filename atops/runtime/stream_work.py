@@ -278,7 +278,7 @@ class WorkVerbs(MemoryVerbs):
 
     @overload
     def call(
-        self, function: Callable[[*Arguments], Coroutine[Any, Any, T]], *arguments: *Arguments, holds: bool = True
+        self, function: Callable[[*Arguments], Coroutine[object, None, T]], *arguments: *Arguments, holds: bool = True
     ) -> Completion[T]: ...
     @overload
     def call(
@@ -296,7 +296,7 @@ class WorkVerbs(MemoryVerbs):
 
     @overload
     def add_callback(
-        self, function: Callable[[AtopsError | None, *Arguments], Coroutine[Any, Any, T]], *arguments: *Arguments,
+        self, function: Callable[[AtopsError | None, *Arguments], Coroutine[object, None, T]], *arguments: *Arguments,
         holds: bool = False,
     ) -> Completion[T]: ...  # fmt: skip
     @overload
@@ -312,7 +312,7 @@ class WorkVerbs(MemoryVerbs):
         return self._call(function, arguments, holds, wants_error=True)
 
     def create_task(
-        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
+        self, coro: Coroutine[object, None, T], *, name: object = None, context: Context | None = None
     ) -> StreamTask[T]:
         """Enqueue a coroutine, as `asyncio.create_task` takes it: it runs on this task's own loop, in stream order.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from atops.base.waiting.loop_adapter import INSIDE, CancelledElsewhere, HostTask, LoopAdapter, LoopWaiter, WaitSource
 
-__all__ = ("AsyncioHostTask", "AsyncioLoop", "ChosenTaskWaiter", "TaskWaiter")
+__all__ = ("OWN_CALLBACKS", "AsyncioHostTask", "AsyncioLoop", "ChosenTaskWaiter", "TaskWaiter")
 
 MOST_SELECTED = 1024  # the descriptors that select() takes are below
 
@@ -278,3 +278,7 @@ class AsyncioLoop(LoopAdapter):
             loop.call_soon(function, argument, context=context)
         else:
             asyncio.Handle(function, (argument,), loop, context)._run()  # which reports to the loop's handler
+
+
+# The callbacks that the adapter itself puts into its loop: no work of the program's.
+OWN_CALLBACKS = (AsyncioLoop._read_mail, AsyncioLoop._answer, AsyncioLoop._hang_bell)

@@ -16,7 +16,7 @@ __all__ = (
     "INSIDE", "CancelledElsewhere", "HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource",
 )  # fmt: skip
 
-HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
+HostFunction: TypeAlias = Callable[[], Coroutine[object, None, object]]
 # Takes an error, or None and a value. The error of what was cancelled is asyncio's CancelledError, on trio too.
 Report: TypeAlias = Callable[[BaseException | None, Any], None]
 

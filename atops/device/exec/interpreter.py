@@ -319,3 +319,9 @@ class StepBlock(Block):
         """Return the thread that has the turn, if any."""
         slot = self.slot
         return [slot.thread] if slot is not None and slot.thread is not None else []
+
+
+# What calls a kernel's code: its frames are between the driver's and the program's.
+CALLS_KERNELS = (
+    StepBlock._run_straight, StepBlock._begin, StepBlock._round, StepBlock._turn, StepBlock._attend,
+)  # fmt: skip

@@ -318,3 +318,6 @@ class ScheduledBlock(StepBlock):
         self.over()
         for thread in threads:
             thread.race = None  # which holds the thread
+
+
+CALLS_KERNELS = (ScheduledBlock._go,)  # as those of a block without a schedule

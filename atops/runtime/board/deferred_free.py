@@ -44,21 +44,21 @@ class BoardWork:
     has handed on what it lost. So of many only the latest is ever looked through.
     """
 
-    __slots__ = ("__weakref__", "_left", "at", "items")
+    __slots__ = ("__weakref__", "at", "items", "left")
 
     def __init__(self, items: list[Completion]) -> None:
         self.at = next(_TIMES)
         self.items = items
-        self._left: _Left | None = None
+        self.left: _Left | None = None
 
     def one(self) -> Completion | None:
         """Return a command of it that is not over, or of later work that it leads to. With the driver's lock held."""
         board = self
         while True:
-            left, later = board._left, None
+            left, later = board.left, None
             if left is None or left.worn:
                 board.items, later = _reach(board.items, board)
-                left = board._left = _Left(board.items)
+                left = board.left = _Left(board.items)
             if later is None or later is board:
                 item, later = left.one(), left.board
                 if item is not None or later is None or later.at <= board.at:

@@ -25,7 +25,7 @@ class StreamTask(Completion[T_co]):
     def __init__(
         self,
         queue: StreamQueue | None = None,
-        coroutine: Coroutine[Any, Any, T_co] | None = None,
+        coroutine: Coroutine[object, None, T_co] | None = None,
         name: object = None,
         context: Context | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class StreamTask(Completion[T_co]):
         """Set its name, made a str. The task on the loop gets it if it has not begun."""
         self._name = str(value)
 
-    def get_coro(self) -> Coroutine[Any, Any, T_co]:
+    def get_coro(self) -> Coroutine[object, None, T_co]:
         """Return the coroutine."""
         return self._coroutine
 
@@ -70,7 +70,7 @@ class OneCoroutine:
     So a coroutine that was refused, skipped or dropped is not reported as never awaited.
     """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, coroutine: Coroutine[object, None, Any]) -> None:
         self.__qualname__ = self.name_of(coroutine)  # what messages call a command's function
         self._left = [coroutine]  # an operation of a list is one step: only one of two threads finds it there
 

@@ -359,7 +359,7 @@ class _OutputOperand(NamedTuple):
 class _GraphLaunch:
     """A graph, or one of its functions, bound to its operands. It is what a bound kernel is to a launch."""
 
-    make: Callable[[], Coroutine[Any, Any, Any]] | None = None
+    make: Callable[[], Coroutine[object, None, Any]] | None = None
     prepares = False
     native = None
 

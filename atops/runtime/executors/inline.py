@@ -167,7 +167,12 @@ class InlineExecutor(Executor):
     @property
     def held_up_for_ever(self) -> bool:
         """Whether it is so, and the program waits."""
-        return self.kernels_only and self.loop.only(self._run_one)
+        return self.kernels_only and self.alone
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing but its own step is ready in the loop."""
+        return self.loop.only(self._run_one)
 
     def backlog(self, lane: Lane) -> Callable[[], bool]:
         """Return a function that says False: all work waits for the one thread, in the order of the policy."""
@@ -457,7 +462,7 @@ class PatientSelector(selectors.DefaultSelector):
         executor, polling = self._executor, self._polling()
         if not (ends := self._ends(due)):
             return False
-        if executor.kernels_ahead(min(ends)) and executor.loop.only(executor._run_one):
+        if executor.kernels_ahead(min(ends)) and executor.alone:
             return True
         return polling or executor.held_up_for_ever
 

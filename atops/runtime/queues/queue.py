@@ -60,7 +60,6 @@ class StreamQueue(InProcess):
         "__weakref__",
         "_callbacks",
         "_detached",
-        "_last",
         "_left",
         "_loose",
         "_ordered_to",
@@ -78,6 +77,7 @@ class StreamQueue(InProcess):
         "label",
         "lost",
         "needs_admission",
+        "newest",
         "null",
         "number",
         "ordered_last",
@@ -114,7 +114,7 @@ class StreamQueue(InProcess):
         self.label: str = label or ("null stream" if null else f"stream {self.number}")
         context.add_stream(self, bool(label or null))
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
-        self._last: Completion | None = None  # the newest command
+        self.newest: Completion | None = None  # the newest command
         self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
         self._ordered_to = 0  # up to this number the stream has come after all that null-stream order puts before it
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
@@ -224,7 +224,7 @@ class StreamQueue(InProcess):
             if board.tracer.observed:
                 command_trace.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
-        self._last = item
+        self.newest = item
         if in_order:
             self._ordered_to = item.seq - 1
         if ordered:
@@ -259,7 +259,7 @@ class StreamQueue(InProcess):
     def become_idle(self) -> None:
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
-        self._last = self.ordered_last = None  # an idle stream keeps nothing alive
+        self.newest = self.ordered_last = None  # an idle stream keeps nothing alive
         if self.null:
             self.context.null_last = None
         if not self._detached:
@@ -269,7 +269,7 @@ class StreamQueue(InProcess):
         """Drop all commands from the queue but these, which stand for the stream's order from now on. With the lock."""
         if self._queue is not None:
             self._queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
-        self._last = kept[-1] if kept else None
+        self.newest = kept[-1] if kept else None
         self.ordered_last = None
         self.context.dropped_at = self.board.seq
         for item in kept:
@@ -382,8 +382,8 @@ class StreamQueue(InProcess):
         queue = self._queue
         assert queue is not None, "it is pending"
         queue[bisect_left(queue, item.seq, key=lambda each: each.seq)] = stand_in
-        if self._last is item:
-            self._last = stand_in
+        if self.newest is item:
+            self.newest = stand_in
         if self.ordered_last is item:
             self.ordered_last = stand_in
         if self.context.null_last is item:
@@ -478,7 +478,7 @@ class StreamQueue(InProcess):
     def ends(self) -> list[Completion]:
         """Return a few commands of this stream whose end implies that all its commands are over. With the lock held."""
         items = list(self._detached or ())
-        queue, last = self._queue, self._last
+        queue, last = self._queue, self.newest
         if self._loose:  # the newest command does not wait for the calls that will leave the queue unfinished
             items += [item for item in queue or () if item.command.__class__ is Call and not item.command.holds]
         if queue and queue[0] is not last and queue[0].stage == RUNNING:

@@ -613,7 +613,7 @@ class CommandDetector:
     def end_of(self, queue: StreamQueue) -> StreamEnd:
         """Return what stands for all that a stream was given by now: for `over`, after the wait for it."""
         with queue.board.lock:
-            return queue, queue._last, queue.board.seq
+            return queue, queue.newest, queue.board.seq
 
     def over(self, end: StreamEnd) -> None:
         """Note that the host was told that all of it is over: of the null stream what all blocking streams had, too."""

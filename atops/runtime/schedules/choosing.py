@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.agenda import MOST_STEPS, Agenda
@@ -25,8 +25,7 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
 from atops.base.footprint import RUNTIME
 from atops.base.schedule_string import schedule_string
-from atops.base.waiting.asyncio_loop import AsyncioLoop
-from atops.base.waiting.loop_adapter import LoopAdapter
+from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
 from atops.device.call_site import PACKAGE, file_shown
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
@@ -40,7 +39,7 @@ Ts = TypeVarTuple("Ts")
 PASSING: Name = (TIME, "goes on")
 KERNELS = frozenset((THREAD, TRANSFER, "block"))
 ENGINES = frozenset(("copy", "copy half"))
-OWN = frozenset((LoopAdapter._read_mail, AsyncioLoop._answer, AsyncioLoop._hang_bell))
+OWN = frozenset(OWN_CALLBACKS)
 ASYNCIO = os.path.dirname(asyncio.__file__) + os.sep
 MORE_STEPS = 100_000  # for closing what is left after the limit
 
@@ -258,7 +257,7 @@ class ScheduledExecutor(InlineExecutor):
 
 
 def _string(taken: list[tuple[Name, int, int]], count: int, program: Callable[[], bytes], whole: bool) -> str:
-    return schedule_string(map(Choice._make, islice(taken, count)), program(), whole)
+    return schedule_string(starmap(Choice, islice(taken, count)), program(), whole)
 
 
 class _NamedStep(LaterStep):
@@ -298,7 +297,7 @@ class ChosenLoop(InlineLoop):
         self._tasks = 0
         self.set_task_factory(ChosenLoop._numbered)  # type: ignore[arg-type]  # of this loop
 
-    def _numbered(self, coroutine: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+    def _numbered(self, coroutine: Coroutine[object, None, T], context: Context | None = None) -> asyncio.Task[T]:
         self._tasks += 1
         return ScheduledTask(coroutine, self, self._tasks, context)
 
@@ -352,7 +351,7 @@ class ScheduledTask(asyncio.Task[T]):
     """A task whose place in a set is the same in every process, such as the set that a TaskGroup cancels."""
 
     def __init__(
-        self, coroutine: Coroutine[Any, Any, T], loop: ChosenLoop, number: int, context: Context | None
+        self, coroutine: Coroutine[object, None, T], loop: ChosenLoop, number: int, context: Context | None
     ) -> None:
         self._number = number  # first: asyncio enters the task in a set of its own at once
         super().__init__(coroutine, loop=loop, context=context)
