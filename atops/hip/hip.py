@@ -11,6 +11,7 @@ from atops.hip.functions.launch import *  # noqa: F403
 from atops.hip.functions.memory import *  # noqa: F403
 from atops.hip.functions.module import *  # noqa: F403
 from atops.hip.functions.pools import *  # noqa: F403
+from atops.hip.functions.processes import *  # noqa: F403
 from atops.hip.functions.stream import *  # noqa: F403
 from atops.hip.header import constants, enumerations, structs
 from atops.hip.header.constants import *  # noqa: F403

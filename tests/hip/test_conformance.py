@@ -289,7 +289,11 @@ class TestMemory(Conformance):
         "hipHostUnregister": lambda w: (registered(w),), "hipHostGetDevicePointer": lambda w: (registered(w), 0),
         "hipHostGetFlags": lambda w: (registered(w),), "hipMemGetInfo": (),
         "hipPointerGetAttributes": lambda w: (memory(w),),
+        "hipPointerGetAttribute": lambda w: (host(), 12, memory(w)),
+        "hipMemAdvise": lambda w: (memory(w), SIZE, hip.hipMemoryAdvise.hipMemAdviseSetReadMostly, -1),
+        "hipMemPrefetchAsync": lambda w: (memory(w), SIZE, 0, None),
     }  # fmt: skip
+    hosts: ClassVar = frozenset({"hipMemAdvise", "hipMemPrefetchAsync"})
     bad: ClassVar = (
         Case("hipMalloc", "negative", (-1,), E.hipErrorInvalidValue),
         Case("hipMalloc", "too much", (1 << 50,), E.hipErrorOutOfMemory),
@@ -305,6 +309,12 @@ class TestMemory(Conformance):
         Case("hipHostGetDevicePointer", "pageable", lambda w: (host(), 0), E.hipErrorInvalidValue),
         Case("hipHostGetFlags", "pageable", lambda w: (host(),), E.hipErrorInvalidValue),
         Case("hipPointerGetAttributes", "unknown", (12345,), E.hipErrorInvalidValue),
+        Case("hipPointerGetAttribute", "no attribute", lambda w: (host(), 99, memory(w)), E.hipErrorInvalidValue),
+        Case("hipPointerGetAttribute", "no host pointer", lambda w: (host(), 4, memory(w)), E.hipErrorInvalidValue),
+        Case("hipMemAdvise", "no advice", lambda w: (memory(w), SIZE, 99, 0), E.hipErrorInvalidValue),
+        Case("hipMemAdvise", "no device", lambda w: (memory(w), SIZE, 1, 2), E.hipErrorInvalidDevice),
+        Case("hipMemPrefetchAsync", "too much", lambda w: (memory(w), SIZE + 1, 0, 0), E.hipErrorInvalidValue),
+        Case("hipMemPrefetchAsync", "no device", lambda w: (memory(w), SIZE, 2, 0), E.hipErrorInvalidDevice),
     )
     nullable: ClassVar = frozenset({("hipFree", "ptr"), ("hipHostFree", "ptr")})
 
@@ -391,7 +401,7 @@ def test_exports():
     assert all(hasattr(hip, name) for name in hip.__all__)
     functions = {name for name in hip.__all__ if name.startswith("hip") and inspect.isfunction(getattr(hip, name))}
     assert functions == set(FUNCTIONS)
-    assert len(FUNCTIONS) == 120
+    assert len(FUNCTIONS) == 128
 
 
 def test_every_function_is_in_the_table_of_its_page():

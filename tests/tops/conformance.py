@@ -128,6 +128,7 @@ class Conformance:
       says which functions no class is about.
     - `good`: arguments of a call that succeeds, for each function.
     - `bad`: cases that fail. Each documented code of each function has one, or a reason in `unreachable`.
+    - `hosts`: functions to which the device -1 is the host.
     - `never`: functions that never succeed, and have only cases.
     - `anything`: parameters that take any object at all; `nullable`: pointers and handles that may be None. Streams
       always may.
@@ -137,6 +138,7 @@ class Conformance:
     good: ClassVar[Mapping[str, Arguments]]
     bad: ClassVar[tuple[Case, ...]] = ()
     unreachable: ClassVar[Mapping[tuple[str, Result], str]] = {}
+    hosts: ClassVar[frozenset[str]] = frozenset()
     never: ClassVar[frozenset[str]] = frozenset()
     anything: ClassVar[frozenset[tuple[str, str]]] = frozenset()
     nullable: ClassVar[frozenset[tuple[str, str]]] = frozenset()
@@ -285,7 +287,7 @@ class Conformance:
 
     def check_wrong_device(self, world: World, name: str, parameter: str) -> None:
         """Check one row of `test_wrong_device`."""
-        for ordinal in (-1, world.driver.devices, 1 << 40):
+        for ordinal in (-2 if name in self.hosts else -1, world.driver.devices, 1 << 40):
             self._fails(self._with(world, name, parameter, ordinal), name)
 
     def check_destroyed(self, world: World, name: str, parameter: str) -> None:

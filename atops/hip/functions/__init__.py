@@ -9,5 +9,6 @@ memory       memory of devices, and host memory that devices reach
 copy         copies and fills
 module       modules, functions, variables
 launch       launches of kernels, alone and together
+processes    memory and events of other processes
 host         host memory as C programs name it: ctypes objects and bare addresses
 """

@@ -8,13 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from atops.base.errors import InvalidValue
-from atops.bridge.arguments import size_of, whole
+from atops.bridge.arguments import member, size_of, whole
 from atops.bridge.call import Work
-from atops.bridge.handles import current_device
-from atops.bridge.pointers import own
+from atops.bridge.handles import current_device, device_at, usable_stream_of
+from atops.bridge.pointers import memory_from, own
 from atops.hip.functions.api import call, derived
-from atops.hip.header.constants import hipMemAttachGlobal, hipMemAttachHost
-from atops.hip.header.enumerations import hipMemoryType
+from atops.hip.functions.host import value_into
+from atops.hip.header.constants import hipCpuDeviceId, hipMemAttachGlobal, hipMemAttachHost
+from atops.hip.header.enumerations import hipMemoryAdvise, hipMemoryType, hipPointer_attribute
 from atops.hip.header.pointers import DeviceArray
 from atops.hip.header.structs import hipPointerAttribute_t
 from atops.tops.functions import memory as tops
@@ -22,7 +23,8 @@ from atops.tops.header.enumerations import topsMemoryType
 
 __all__ = (
     "hipFree", "hipHostFree", "hipHostGetDevicePointer", "hipHostGetFlags", "hipHostMalloc", "hipHostRegister",
-    "hipHostUnregister", "hipMalloc", "hipMallocManaged", "hipMemGetInfo", "hipPointerGetAttributes",
+    "hipHostUnregister", "hipMalloc", "hipMallocManaged", "hipMemAdvise", "hipMemGetInfo", "hipMemPrefetchAsync",
+    "hipPointerGetAttribute", "hipPointerGetAttributes",
 )  # fmt: skip
 
 hipFree = derived(tops.topsFree)
@@ -34,9 +36,10 @@ hipMemGetInfo = derived(tops.topsMemGetInfo)
 FUNCTIONS: Final[Any] = {
     each.__name__: unwrap(each)
     for each in (
-        tops.topsHostGetDevicePointer, tops.topsHostRegister, tops.topsHostUnregister, tops.topsPointerGetAttributes
+        tops.topsHostGetDevicePointer, tops.topsHostRegister, tops.topsHostUnregister, tops.topsPointerGetAttributes,
+        tops.topsPointerGetAttribute,
     )
-}
+}  # fmt: skip
 
 
 @call
@@ -113,3 +116,59 @@ def hipPointerGetAttributes(ptr: object) -> hipPointerAttribute_t:
     return hipPointerAttribute_t(
         kind, known.device, known.device_pointer, known.host_pointer, known.isManaged, known.allocationFlags
     )
+
+
+# Attributes that C stores in 32 bits; the others have 64.
+NARROW: Final = frozenset(
+    (
+        hipPointer_attribute.HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, hipPointer_attribute.HIP_POINTER_ATTRIBUTE_IS_MANAGED,
+        hipPointer_attribute.HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, hipPointer_attribute.HIP_POINTER_ATTRIBUTE_MAPPED,
+        hipPointer_attribute.HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS,
+        hipPointer_attribute.HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE,
+    )
+)  # fmt: skip
+
+
+@call
+def hipPointerGetAttribute(data: object, attribute: hipPointer_attribute, ptr: object) -> None:
+    """Store one fact about a pointer where `data` points to: 32 bits for types, numbers of devices and truth values.
+
+    InvalidValue: null, unknown memory, not an attribute, one that this memory lacks (the host pointer of device
+    memory), or one of contexts, tokens and pools.
+    """
+    which = member(hipPointer_attribute, attribute, "attribute")
+    value = FUNCTIONS["topsPointerGetAttribute"](which, ptr)
+    if which is hipPointer_attribute.HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        value = KINDS.get(value, hipMemoryType.hipMemoryTypeDevice)
+    value_into(data, value, 4 if which in NARROW else 8, "data")
+
+
+def _range(dev_ptr: object, count: object, device: object) -> None:
+    """Check a range of memory and a device, or -1 for the host. Raises InvalidValue, CodeError InvalidDevice."""
+    size = size_of(count, "count")
+    if not size:
+        raise InvalidValue("count must be 1 byte or more, got 0")
+    if whole(device, "device") != hipCpuDeviceId:
+        device_at(device)
+    if (found := memory_from(dev_ptr, "dev_ptr")).nbytes < size:
+        raise InvalidValue(f"count must be at most {found.nbytes}, the bytes from dev_ptr on, got {size}")
+
+
+@call
+def hipMemAdvise(dev_ptr: object, count: int, advice: hipMemoryAdvise, device: int) -> None:
+    """Check an advice on `count` bytes; it has no effect: managed memory has one place, which all devices reach.
+
+    `device` may be hipCpuDeviceId. InvalidValue: null, unknown or too little memory, not an advice; InvalidDevice.
+    """
+    _range(dev_ptr, count, device)
+    member(hipMemoryAdvise, advice, "advice")
+
+
+@call
+def hipMemPrefetchAsync(dev_ptr: object, count: int, device: int, stream: int | None = 0) -> None:
+    """Check `count` bytes that a device is to have soon; nothing is moved: managed memory has one place.
+
+    `device` may be hipCpuDeviceId. InvalidValue: null, unknown or too little memory; InvalidDevice; InvalidHandle.
+    """
+    _range(dev_ptr, count, device)
+    usable_stream_of(stream)

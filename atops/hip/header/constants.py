@@ -53,6 +53,10 @@ HIP_LAUNCH_PARAM_BUFFER_POINTER: Final = 1
 HIP_LAUNCH_PARAM_BUFFER_SIZE: Final = 2
 HIP_LAUNCH_PARAM_END: Final = 3
 
+# Handles between processes.
+HIP_IPC_HANDLE_SIZE: Final = 64
+hipIpcMemLazyEnablePeerAccess: Final = 1
+
 # Devices.
 hipDeviceScheduleAuto: Final = 0
 hipDeviceScheduleSpin: Final = 1

@@ -15,7 +15,9 @@ __all__ = (
     "hipMemLocationType",
     "hipMemPoolAttr",
     "hipMemcpyKind",
+    "hipMemoryAdvise",
     "hipMemoryType",
+    "hipPointer_attribute",
 )  # fmt: skip
 
 
@@ -250,3 +252,38 @@ class hipJitOption(IntEnum):
     hipJitOptionSm3xOpt = 15
     hipJitOptionFastCompile = 16
     hipJitOptionNumOptions = 17
+
+
+class hipMemoryAdvise(IntEnum):
+    """What hipMemAdvise can be told."""
+
+    hipMemAdviseSetReadMostly = 1
+    hipMemAdviseUnsetReadMostly = 2
+    hipMemAdviseSetPreferredLocation = 3
+    hipMemAdviseUnsetPreferredLocation = 4
+    hipMemAdviseSetAccessedBy = 5
+    hipMemAdviseUnsetAccessedBy = 6
+    hipMemAdviseSetCoarseGrain = 100
+    hipMemAdviseUnsetCoarseGrain = 101
+
+
+class hipPointer_attribute(IntEnum):
+    """What hipPointerGetAttribute can be asked for."""
+
+    HIP_POINTER_ATTRIBUTE_CONTEXT = 1
+    HIP_POINTER_ATTRIBUTE_MEMORY_TYPE = 2
+    HIP_POINTER_ATTRIBUTE_DEVICE_POINTER = 3
+    HIP_POINTER_ATTRIBUTE_HOST_POINTER = 4
+    HIP_POINTER_ATTRIBUTE_P2P_TOKENS = 5
+    HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6
+    HIP_POINTER_ATTRIBUTE_BUFFER_ID = 7
+    HIP_POINTER_ATTRIBUTE_IS_MANAGED = 8
+    HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9
+    HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE = 10
+    HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11
+    HIP_POINTER_ATTRIBUTE_RANGE_SIZE = 12
+    HIP_POINTER_ATTRIBUTE_MAPPED = 13
+    HIP_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14
+    HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15
+    HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16
+    HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17

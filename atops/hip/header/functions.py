@@ -108,6 +108,20 @@ _DECLARED: tuple[Function, ...] = (
         hipHostGetFlags(out unsigned int *flagsPtr, void *hostPtr) -> InvalidValue
         hipMemGetInfo(out size_t *free, out size_t *total)
         hipPointerGetAttributes(out hipPointerAttribute_t *attributes, const void *ptr) -> InvalidValue
+        hipPointerGetAttribute(void *data, hipPointer_attribute attribute, hipDeviceptr_t ptr) -> InvalidValue
+        hipMemAdvise(const void *dev_ptr, size_t count, hipMemoryAdvise advice, int device) -> InvalidValue
+            InvalidDevice
+        hipMemPrefetchAsync(const void *dev_ptr, size_t count, int device, hipStream_t stream = 0) -> InvalidValue
+            InvalidDevice
+    """),
+    *family("HIP processes", "companion", """
+        hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *devPtr) -> InvalidHandle OutOfMemory InvalidValue
+        hipIpcOpenMemHandle(out void **devPtr, hipIpcMemHandle_t handle, unsigned int flags) -> InvalidHandle
+            InvalidContext MapFailed InvalidValue
+        hipIpcCloseMemHandle(void *devPtr) -> InvalidHandle
+        hipIpcGetEventHandle(hipIpcEventHandle_t *handle, hipEvent_t event) -> InvalidConfiguration InvalidValue
+            InvalidHandle OutOfMemory
+        hipIpcOpenEventHandle(out hipEvent_t *event, hipIpcEventHandle_t handle) -> InvalidValue InvalidContext
     """),
     *family("HIP copy", "companion", """
         waits hipMemcpy(void *dst, const void *src, size_t sizeBytes, hipMemcpyKind kind) -> InvalidValue

@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 from atops.bridge.structs import Struct, c_field
 
 __all__ = (
-    "dim3", "hipDeviceArch_t", "hipDeviceProp_t", "hipFuncAttributes", "hipFunctionLaunchParams", "hipLaunchParams",
-    "hipMemAccessDesc", "hipMemLocation", "hipMemPoolProps",
-    "hipPointerAttribute_t", "hipUUID",
+    "dim3", "hipDeviceArch_t", "hipDeviceProp_t", "hipFuncAttributes", "hipFunctionLaunchParams",
+    "hipIpcEventHandle_t", "hipIpcMemHandle_t", "hipLaunchParams", "hipMemAccessDesc", "hipMemLocation",
+    "hipMemPoolProps", "hipPointerAttribute_t", "hipUUID",
 )  # fmt: skip
 
 
@@ -181,6 +181,24 @@ class hipPointerAttribute_t(Struct):
     allocationFlags: int = c_field("I", 0)
 
     SIZE: ClassVar = 32
+
+
+@dataclass(slots=True)
+class hipIpcMemHandle_t(Struct):
+    """What names memory in other processes: 64 bytes."""
+
+    reserved: bytes = c_field("64s", bytes(64))
+
+    SIZE: ClassVar = 64
+
+
+@dataclass(slots=True)
+class hipIpcEventHandle_t(Struct):
+    """What names an event in other processes: 64 bytes."""
+
+    reserved: bytes = c_field("64s", bytes(64))
+
+    SIZE: ClassVar = 64
 
 
 @dataclass(slots=True)
