@@ -21,6 +21,7 @@ from atops.kernels.cxx.tokens import Token, closing, tokens
 __all__ = ("CxxKernel", "Fault", "Rewritten", "rewrite")
 
 BYTES = {"__vector": 128, "__vector2": 256, "__vector4": 512}
+FIRST_WITH_VECTORS = 300
 _WIDTHS = {"char": 1, "short": 2, "int": 4, "long": 8}
 _OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 _NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
@@ -69,10 +70,10 @@ class Rewritten:
     faults: list[Fault] = field(default_factory=list)
 
 
-def rewrite(preprocessed: str, own: Sequence[str]) -> Rewritten:
-    """Rewrite the parts of a preprocessed text that come from files named in `own`."""
+def rewrite(preprocessed: str, own: Sequence[str], gcu_arch: int | None = 300) -> Rewritten:
+    """Rewrite the parts of a preprocessed text that come from files named in `own`; vectors are gcu300's."""
     found = Rewritten()
-    rewriter = _Rewriter(found)
+    rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS)
     pieces: list[str] = []
     for file, line, text in _parts(preprocessed):
         pieces.append(rewriter.part(text, file, line) if file in own else text)
@@ -125,8 +126,9 @@ def _quoted(text: str) -> str:
 class _Rewriter:
     """Goes through the tokens of the program's own files, one part after the other."""
 
-    def __init__(self, found: Rewritten) -> None:
+    def __init__(self, found: Rewritten, vectors: bool) -> None:
         self.found = found
+        self.vectors = vectors
         self.scopes: list[str | None] = []  # names of namespaces that are open; None is another brace
         self.numbers = count()
         self.file, self.line = "", 1
@@ -253,6 +255,8 @@ class _Rewriter:
     def _vector(self, place: int, out: list[str]) -> int:
         """Take `__vector4 bool unsigned int` and its like."""
         keyword = self.given[place].text
+        if not self.vectors:
+            self._fault(f"{keyword}: vectors exist from gcu{FIRST_WITH_VECTORS} on (TOPS C++, 8.3)")
         words: list[str] = []
         end = place + 1
         while True:

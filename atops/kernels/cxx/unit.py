@@ -63,7 +63,7 @@ def read_cxx(
         preprocessed = _preprocess(toolchain, texts, options, log)
         if preprocessed is None:
             return None
-        found = rewrite(preprocessed, texts.names)
+        found = rewrite(preprocessed, texts.names, options.target.gcu_arch)
         for fault in found.faults:
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:

@@ -97,6 +97,14 @@ REFUSED = {
 
 
 @pytest.mark.slow
+def test_gcu210_has_no_vectors() -> None:
+    """A text for that chip that uses one is refused; other texts are not."""
+    k.compile_source("__global__ void f(float *x) { x[0] = 1; }", "test.tops", ["--gpu-architecture=gcu210"])
+    with pytest.raises(CompilationError, match="vectors exist from gcu300 on"):
+        k.compile_source("__global__ void f(float *x) {\n__vector float v(1.0f); x[0] = v[0]; }", "test.tops",
+                         ["--gpu-architecture=gcu210"])  # fmt: skip
+
+
 @every("text", REFUSED)
 def test_what_does_not_compile(text: str) -> None:
     """The log says why, in the program's own lines."""

@@ -21,7 +21,21 @@ constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, INTERRUPT};
 constexpr size_t HANDLER_STACK = 64 << 10;
 
 struct sigaction before[65];
-thread_local bool guarded = false;
+// The stack of the handlers, of an OS thread that had none.
+struct HandlerStack {
+    void *place = nullptr;
+    bool guarded = false;
+
+    ~HandlerStack() {
+        if (!place) return;
+        stack_t none{};
+        none.ss_flags = SS_DISABLE;
+        sigaltstack(&none, nullptr);
+        munmap(place, HANDLER_STACK);
+    }
+};
+
+thread_local HandlerStack own_stack;
 thread_local Fault pending = Fault::none;
 thread_local char said[512];
 
@@ -115,7 +129,7 @@ void handle(int number, siginfo_t *info, void *context) {
 }  // namespace
 
 void guard_this_thread() {
-    if (guarded) return;
+    if (own_stack.guarded) return;
     static std::once_flag once;
     std::call_once(once, [] {
         struct sigaction action;
@@ -132,9 +146,10 @@ void guard_this_thread() {
             stack.ss_sp = place;
             stack.ss_size = HANDLER_STACK;
             sigaltstack(&stack, nullptr);
+            own_stack.place = place;
         }
     }
-    guarded = true;
+    own_stack.guarded = true;
 }
 
 }  // namespace atops

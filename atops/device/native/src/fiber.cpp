@@ -1,6 +1,7 @@
 // Stacks, and the switch between them.
 #include "fiber.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #if defined(__x86_64__)
@@ -72,15 +73,28 @@ namespace atops {
 
 namespace {
 
-thread_local Fiber *pool = nullptr;  // of this OS thread: a kernel thread stays on the one where it began
-
 constexpr size_t GUARD = 64 << 10;  // of a multiple of any page
+
+// Stacks that are not in use, of this OS thread: a kernel thread stays on the one where it began. They go with it.
+struct Pool {
+    Fiber *first = nullptr;
+
+    ~Pool() {
+        while (Fiber *each = first) {
+            first = each->next_free;
+            free(each->places);
+            munmap(each->guard, GUARD + STACK_BYTES);
+        }
+    }
+};
+
+thread_local Pool pool;
 
 }  // namespace
 
 Fiber *take_fiber() {
-    if (Fiber *found = pool) {
-        pool = found->next_free;
+    if (Fiber *found = pool.first) {
+        pool.first = found->next_free;
         return found;
     }
     void *place = mmap(nullptr, GUARD + STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -98,8 +112,8 @@ Fiber *take_fiber() {
 }
 
 void give_fiber(Fiber *fiber) {
-    fiber->next_free = pool;
-    pool = fiber;
+    fiber->next_free = pool.first;
+    pool.first = fiber;
 }
 
 void prepare(Fiber *fiber, void (*entry)()) {
