@@ -35,7 +35,7 @@ _ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedint
 
 Number = int | float | complex | np.generic
 # What a launch passes that is no memory; that its type and range fit the parameter is found at the call.
-Plain = Number | np.dtype[Any] | type[Any] | tuple[Any, ...] | Callable[..., Any]
+Plain = Number | np.dtype[Any] | type[Any] | tuple[object, ...] | Callable[..., Any]
 Arrival_co = TypeVar("Arrival_co", covariant=True)
 
 

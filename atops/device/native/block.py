@@ -149,7 +149,7 @@ class NativeBlock(Block):
         assert isinstance(block, NativeBlock), "all blocks of its grid are"
         return block._places
 
-    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[Any, ...]]:
+    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[object, ...]]:
         """Return the run, and what it refers to."""
         grid = self.grid
         run = Run()

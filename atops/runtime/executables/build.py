@@ -180,7 +180,7 @@ def _managed(names: Sequence[str], refit: bool | Collection[str]) -> frozenset[s
 
 
 def _constants(
-    stored: Iterable[Any], arrays: Mapping[str, Any], managed: frozenset[str]
+    stored: Iterable[Any], arrays: Mapping[str, object], managed: frozenset[str]
 ) -> tuple[dict[SectionKind, bytes], list[ConstantRecord]]:
     """Return the sections of the constants, plain and managed, and where each lies."""
     laid = {True: bytearray(), False: bytearray()}

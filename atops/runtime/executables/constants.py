@@ -186,7 +186,7 @@ class ManagedConstant(NamedTuple):
     """A constant that refit may change: write `data`, and set `flag[0]` to 1, in pinned memory that devices reach."""
 
     record: ConstantRecord
-    data: npt.NDArray[Any]
+    data: npt.NDArray[np.generic]
     flag: npt.NDArray[np.uint8]
 
 

@@ -90,7 +90,7 @@ def has_buffer(value: object) -> bool:
     return True
 
 
-def from_dlpack(value: Any, what: str) -> npt.NDArray[Any]:
+def from_dlpack(value: Any, what: str) -> npt.NDArray[np.generic]:
     """Return the host memory that another library's array tells of. Raises InvalidType where it tells of none."""
     try:
         return np.from_dlpack(value)
@@ -105,7 +105,7 @@ def check_unmasked(value: object, what: str) -> None:
         raise InvalidType(f"{what} is a masked array, and device memory has no mask; .filled(value) makes a plain one")
 
 
-def host_array(value: Any) -> npt.NDArray[Any]:
+def host_array(value: Any) -> npt.NDArray[np.generic]:
     """Return a contiguous array of what is to be uploaded: an array, bytes, a buffer, what has DLPack, or a list.
 
     Raises InvalidType for device memory, a masked array, what the device cannot hold and what is no array.
@@ -120,7 +120,7 @@ def host_array(value: Any) -> npt.NDArray[Any]:
             value = np.frombuffer(value, np.uint8)
         elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not has_buffer(value):
             value = from_dlpack(value, "what is uploaded")
-    array: npt.NDArray[Any] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+    array: npt.NDArray[np.generic] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
     if not array.dtype.isnative:
         native = str(array.dtype.newbyteorder("="))
         raise InvalidType(f"what is uploaded is {array.dtype.str}; .astype({native!r}) has the machine's byte order")
