@@ -61,8 +61,8 @@ def compile_program() -> tuple[bytes, str]:
 
 
 def show_errors() -> str:
-    """Return what the compiler says of a text in C++."""
-    program = tops.check(tops.topsrtcCreateProgram("__global__ void f() {}", "f.cpp", 0, None, None))
+    """Return what the compiler says of a text with a mistake."""
+    program = tops.check(tops.topsrtcCreateProgram("x = (\n", "f.py", 0, None, None))
     (err,) = tops.topsrtcCompileProgram(program, 0, None)
     assert err == tops.TOPSRTC_ERROR_COMPILATION
     log = tops.check(tops.topsrtcGetProgramLog(program))
