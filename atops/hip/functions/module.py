@@ -9,7 +9,7 @@ from typing import Any, Final, Never
 
 from atops.base.errors import InvalidValue, NotFound
 from atops.base.result_codes import Result
-from atops.bridge.arguments import instance, member, size_of, text_of, whole
+from atops.bridge.arguments import instance, listed, member, size_of, text_of, whole
 from atops.bridge.call import Wait
 from atops.bridge.handles import current_device, live
 from atops.hip.functions.api import call, derived
@@ -57,7 +57,7 @@ def hipModuleLoadDataEx(
 
     InvalidImage: not a code image, or damaged; InvalidValue: not options, or another count.
     """
-    for each in options or ():
+    for each in listed(() if options is None else options, None, "options"):
         member(hipJitOption, each, "an option")
     made: int = unwrap(tops.topsModuleLoadDataEx)(image, numOptions or None, options, optionValues)
     return made
