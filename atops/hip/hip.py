@@ -12,6 +12,10 @@ from atops.hip.functions.memory import *  # noqa: F403
 from atops.hip.functions.module import *  # noqa: F403
 from atops.hip.functions.pools import *  # noqa: F403
 from atops.hip.functions.processes import *  # noqa: F403
+from atops.hip.functions.shared_pools import hipMemPoolExportPointer as hipMemPoolExportPointer
+from atops.hip.functions.shared_pools import hipMemPoolExportToShareableHandle as hipMemPoolExportToShareableHandle
+from atops.hip.functions.shared_pools import hipMemPoolImportFromShareableHandle as hipMemPoolImportFromShareableHandle
+from atops.hip.functions.shared_pools import hipMemPoolImportPointer as hipMemPoolImportPointer
 from atops.hip.functions.stream import *  # noqa: F403
 from atops.hip.header import constants, enumerations, structs
 from atops.hip.header.constants import *  # noqa: F403

@@ -10,5 +10,6 @@ copy         copies and fills
 module       modules, functions, variables
 launch       launches of kernels, alone and together
 processes    memory and events of other processes
+shared_pools pools that processes share
 host         host memory as C programs name it: ctypes objects and bare addresses
 """

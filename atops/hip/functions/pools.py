@@ -13,6 +13,7 @@ from atops.bridge.pointers import address_of, bad_pointer, disown, find_device, 
 from atops.device.memory.allocation import Allocation
 from atops.hip.functions.api import call
 from atops.hip.functions.host import value_from, value_into
+from atops.hip.functions.shared_pools import SHAREABLE, borrowed_pool, imported_at
 from atops.hip.header.enumerations import (
     hipMemAccessFlags,
     hipMemAllocationHandleType,
@@ -23,6 +24,7 @@ from atops.hip.header.enumerations import (
 from atops.hip.header.pointers import DeviceArray
 from atops.hip.header.structs import hipMemAccessDesc, hipMemLocation, hipMemPoolProps
 from atops.runtime.commands.memory import Free
+from atops.runtime.ipc.pool import BorrowedPool
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.pools.pool import Access, MemoryPool
@@ -61,10 +63,15 @@ def hipMallocFromPoolAsync(size: int, mem_pool: int, stream: int | None) -> Devi
 def hipFreeAsync(dev_ptr: int, stream: int | None) -> None:
     """Give memory of hipMallocAsync, hipMallocFromPoolAsync or hipMalloc back, in the order of a stream.
 
+    Memory of hipMemPoolImportPointer is let go of.
+
     It runs even if the stream has failed. InvalidValue: null, interior, dead or other pointers; InvalidHandle.
     """
     target = stream_of(stream)
     address = address_of(dev_ptr, "dev_ptr")
+    if (imported := imported_at(address)) is not None:
+        target.call(imported.close)
+        return
     allocation = find_device(current_board(), address, "dev_ptr")
     buffer = disown(allocation) if address == allocation.address and allocation.device is not None else None
     if buffer is None:
@@ -107,6 +114,8 @@ def _free(pool: MemoryPool, allocation: Allocation, stream: StreamQueue | None =
 # ---- pools
 
 HANDLES: Final[WeakKeyDictionary[MemoryPool, int]] = WeakKeyDictionary()
+NOT_SHARED: Final = hipMemAllocationHandleType.hipMemHandleTypeNone
+BY_DESCRIPTOR: Final = hipMemAllocationHandleType.hipMemHandleTypePosixFileDescriptor
 
 
 def _pool_of(handle: object) -> MemoryPool:
@@ -157,25 +166,35 @@ def hipMemPoolCreate(pool_props: hipMemPoolProps) -> int:
     """Return a new pool of the device `location.id`, of at most `maxSize` bytes; 0 is as much as the device has.
 
     InvalidValue: not a struct of the kind, `allocType` other than Pinned, `location` other than a device.
-    NotSupported: `handleTypes` other than hipMemHandleTypeNone.
+    `handleTypes` may be hipMemHandleTypePosixFileDescriptor: then other processes can open it
+    (hipMemPoolExportToShareableHandle). NotSupported: other `handleTypes`.
     """
     props = instance(pool_props, hipMemPoolProps, "pool_props")
     if props.allocType != hipMemAllocationType.hipMemAllocationTypePinned:
         raise InvalidValue(f"allocType must be hipMemAllocationTypePinned, got {props.allocType!r}")
     device = _device_of(props.location)
     shared = member(hipMemAllocationHandleType, props.handleTypes, "handleTypes")
-    if shared is not hipMemAllocationHandleType.hipMemHandleTypeNone:
-        raise NotSupported(f"handleTypes must be hipMemHandleTypeNone, got {shared.name}: no pool is shared here")
+    if shared not in (NOT_SHARED, BY_DESCRIPTOR):
+        raise NotSupported(f"handleTypes must be {NOT_SHARED.name} or {BY_DESCRIPTOR.name}, got {shared.name}")
     most = size_of(props.maxSize, "maxSize")
-    return _handle_of(device_at(device).create_pool(max_size=most or None))
+    pool = device_at(device).create_pool(max_size=most or None)
+    if shared is BY_DESCRIPTOR:
+        SHAREABLE.add(pool)
+    return _handle_of(pool)
 
 
 @call
 def hipMemPoolDestroy(mem_pool: int) -> None:
     """End a pool: what is allocated stays valid and goes back to the device when it is freed. Never waits.
 
+    One of another process is let go of; what was imported from it stays.
+
     If it was its device's current pool, the default one is again. InvalidValue: a default pool, not a live pool.
     """
+    if (borrowed := borrowed_pool(mem_pool)) is not None:
+        take(mem_pool, BorrowedPool)
+        borrowed.close()
+        return
     pool = _pool_of(mem_pool)
     pool.destroy()
     HANDLES.pop(pool, None)

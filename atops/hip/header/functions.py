@@ -57,6 +57,13 @@ _DECLARED: tuple[Function, ...] = (
         hipMemPoolDestroy(hipMemPool_t mem_pool) -> InvalidValue
         hipMallocFromPoolAsync(out void **dev_ptr, size_t size, hipMemPool_t mem_pool, hipStream_t stream)
             -> InvalidValue NotSupported OutOfMemory
+        hipMemPoolExportToShareableHandle(void *shared_handle, hipMemPool_t mem_pool,
+            hipMemAllocationHandleType handle_type, unsigned int flags) -> InvalidValue OutOfMemory
+        hipMemPoolImportFromShareableHandle(out hipMemPool_t *mem_pool, void *shared_handle,
+            hipMemAllocationHandleType handle_type, unsigned int flags) -> InvalidValue OutOfMemory
+        hipMemPoolExportPointer(hipMemPoolPtrExportData *export_data, void *dev_ptr) -> InvalidValue OutOfMemory
+        hipMemPoolImportPointer(out void **dev_ptr, hipMemPool_t mem_pool, hipMemPoolPtrExportData *export_data)
+            -> InvalidValue NotInitialized OutOfMemory
         hipDeviceGetDefaultMemPool(out hipMemPool_t *mem_pool, int device) -> InvalidDevice
         hipDeviceGetMemPool(out hipMemPool_t *mem_pool, int device) -> InvalidDevice
         hipDeviceSetMemPool(int device, hipMemPool_t mem_pool) -> InvalidDevice InvalidValue

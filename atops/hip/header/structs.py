@@ -14,7 +14,7 @@ from atops.bridge.structs import Struct, c_field
 __all__ = (
     "dim3", "hipDeviceArch_t", "hipDeviceProp_t", "hipFuncAttributes", "hipFunctionLaunchParams",
     "hipIpcEventHandle_t", "hipIpcMemHandle_t", "hipLaunchParams", "hipMemAccessDesc", "hipMemLocation",
-    "hipMemPoolProps", "hipPointerAttribute_t", "hipUUID",
+    "hipMemPoolProps", "hipMemPoolPtrExportData", "hipPointerAttribute_t", "hipUUID",
 )  # fmt: skip
 
 
@@ -233,6 +233,15 @@ class hipMemPoolProps(Struct):
     reserved: bytes = c_field("56s", b"")
 
     SIZE: ClassVar = 88
+
+
+@dataclass(slots=True)
+class hipMemPoolPtrExportData(Struct):
+    """What names an allocation of a shared pool in other processes: 64 bytes."""
+
+    reserved: bytes = c_field("64s", bytes(64))
+
+    SIZE: ClassVar = 64
 
 
 @dataclass(slots=True)

@@ -55,6 +55,8 @@ class HandleKind(IntEnum):
 
     MEMORY = 1
     EVENT = 2
+    POOL = 3
+    POOL_MEMORY = 4
 
 
 class Handle(NamedTuple):
@@ -148,6 +150,16 @@ class Exporter:
                 self._sweep = 2 * len(self._exports) + KEPT
         return Handle(kind, self.process, device, serial, size, self.token).sealed(self._secret).pack()
 
+    def own(self, handle: Handle) -> Lendable:
+        """Return what a handle of this very process names. Raises InvalidHandle as a loan does."""
+        if handle.token != self.token or not handle.is_sealed(self._secret):
+            raise InvalidHandle(f"process {self.process} did not make this handle")
+        with self._lock:
+            thing = self._exports.get((handle.kind, handle.serial))
+        if thing is None or not thing.alive:
+            raise InvalidHandle(f"what the handle named in process {self.process} is freed or destroyed")
+        return thing
+
     def withdraw(self, kind: HandleKind, serial: int) -> None:
         """Forget an export; what is lent stays so. Takes no lock: finalizers call it."""
         self._exports.pop((kind, serial), None)
@@ -220,14 +232,8 @@ class Exporter:
             del self._leases[connection]  # last: a loan that is not counted any more is over in every respect
 
     def _lend(self, data: bytes) -> tuple[Lendable, int, bytes]:
-        kind = HandleKind.EVENT if data[6:7] == bytes([HandleKind.EVENT]) else HandleKind.MEMORY
-        handle = Handle.unpack(data, kind)
-        if handle.token != self.token or not handle.is_sealed(self._secret):
-            raise InvalidHandle(f"process {self.process} did not make this handle")
-        with self._lock:
-            thing = self._exports.get((kind, handle.serial))
-        if thing is None or not thing.alive:
-            raise InvalidHandle(f"what the handle named in process {self.process} is freed or destroyed")
+        known = {bytes([kind]): kind for kind in HandleKind}
+        thing = self.own(Handle.unpack(data, known.get(data[6:7], HandleKind.MEMORY)))
         return thing, *thing.lend()
 
 

@@ -19,7 +19,7 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.ipc.lending import Handle, HandleKind, MapFailed, borrow, exporter
 
-__all__ = ("BorrowedMemory", "LentMemory", "export_memory")
+__all__ = ("BorrowedMemory", "LentMemory", "export_memory", "export_memory_as")
 
 DESCRIPTION: Final = struct.Struct("<QQI16s")  # offset in the arena, bytes, device, architecture
 
@@ -63,8 +63,12 @@ def export_memory(context: DeviceContext, allocation: Allocation) -> bytes:
 
     From then on value waits on it are polled, since others may store there; so are those that wait already.
     """
-    lent = LentMemory(context, allocation)
-    handle = exporter().export(HandleKind.MEMORY, allocation.serial, context.ordinal, allocation.size, lent)
+    return export_memory_as(HandleKind.MEMORY, context, allocation, LentMemory(context, allocation))
+
+
+def export_memory_as(kind: HandleKind, context: DeviceContext, allocation: Allocation, lent: LentMemory) -> bytes:
+    """As `export_memory`, by another kind of handle."""
+    handle = exporter().export(kind, allocation.serial, context.ordinal, allocation.size, lent)
     allocation.expose()
     return handle
 
@@ -72,7 +76,9 @@ def export_memory(context: DeviceContext, allocation: Allocation) -> bytes:
 class BorrowedMemory:
     """An allocation of another process, mapped here. `count` says how often it is open."""
 
-    __slots__ = ("__weakref__", "_lease", "_view", "allocation", "count", "device", "handle", "offset", "size")
+    __slots__ = (
+        "__weakref__", "_lease", "_view", "allocation", "count", "device", "handle", "more", "offset", "size",
+    )  # fmt: skip
 
     def __init__(self, handle: Handle, context: DeviceContext) -> None:
         """Borrow and map. Raises InvalidHandle, OwnHandle, MapFailed as `borrow` does.
@@ -83,7 +89,8 @@ class BorrowedMemory:
         self.handle = handle
         self.count = 1
         self._lease = lease = borrow(handle)
-        offset, self.size, self.device, name = DESCRIPTION.unpack(lease.description)
+        offset, self.size, self.device, name = DESCRIPTION.unpack_from(lease.description)
+        self.more = lease.description[DESCRIPTION.size :]  # that the exporter says
         arch, board = name.rstrip(b"\0").decode(), context.board.topology
         here = context.ordinal
         if arch != context.arch.name or self.device >= board.devices or (
@@ -109,6 +116,11 @@ class BorrowedMemory:
             host, host_visible=True,
         )  # fmt: skip
         return allocation
+
+    def close(self) -> None:
+        """Let go before it was given an address."""
+        self._view = memoryview(b"")
+        self._lease.close()
 
     def end(self, allocation: Allocation, by: object) -> None:
         """End the allocation here and the lease. The mapping goes with the last view of it."""

@@ -24,7 +24,7 @@ class Ledger:
     """The blocks of one pool and its figures in bytes. It takes memory from the device and gives it back."""
 
     __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "held", "lent", "limit",
-                 "memory", "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
+                 "memory", "reserved", "reserved_high", "shared", "threshold", "used", "used_high")  # fmt: skip
 
     def __init__(self, memory: DeviceMemory, granule: int, limit: int) -> None:
         self.memory = memory
@@ -37,6 +37,7 @@ class Ledger:
         self.lent: dict[int, PoolBlock] = {}  # by serial: allocations that are taken and not freed
         self.held: set[int] = set()  # serials whose free has run and is put off
         self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
+        self.shared: set[int] = set()  # serials that other processes may have: freed, they leave the pool
         self.blocks = FreeBlocks()
         self.freed = self.blocks.freed
         self.reserved = self.reserved_high = self.used = self.used_high = 0
@@ -186,6 +187,14 @@ class Ledger:
         if held:
             self.held.discard(serial)
         self._count(block, -1, -held, spoiled)
+
+    def leave(self, serial: int) -> None:
+        """Forget the block of an allocation that was shared, and is over: its range is the device's."""
+        self.shared.discard(serial)
+        self.held.discard(serial)
+        if (block := self.lent.pop(serial, None)) is not None:
+            self.used -= block.used
+            self.reserved -= block.size
 
     def put_off(self, serial: int) -> None:
         """Note that the free of an allocation has run, and gives it back later: till then nothing else gets it."""

@@ -238,16 +238,36 @@ class MemoryPool(InProcess, Collectable):
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
         self.context.board.frees = True
+        if serial in ledger.shared:
+            return  # nothing else gets it
         ledger.given.append((serial, order_of(stream), group_of(stream), item))  # the next holder of the lock does it
 
     def returned(self, allocation: Allocation, by: object) -> None:
         """End `allocation`: its stream has come to the free. `by` says in words what freed it, and where."""
-        ledger = self._ledger
+        ledger, serial = self._ledger, allocation.serial
         spoiled = not ledger.memory.set_aside(allocation, by)  # without the lock: it may wake value waits there
         with self.lock:
             if ledger.given:
                 ledger.catch_up()
-            ledger.ran(allocation.serial, spoiled)
+            shared = serial in ledger.shared
+            if shared:
+                ledger.leave(serial)
+            else:
+                ledger.ran(serial, spoiled)
+        if shared and not spoiled:
+            ledger.memory.release(allocation)  # to the device, once no other process has it mapped
+
+    def share(self, allocation: Allocation) -> None:
+        """Note that other processes may have `allocation`: freed, its range goes to the device and not to the pool.
+
+        There it is used again when the last of them has let go. Raises InvalidHandle for other memory, and freed.
+        """
+        with self.lock:
+            ledger = self._ledger
+            ledger.catch_up()
+            if allocation.serial not in ledger.lent:
+                raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
+            ledger.shared.add(allocation.serial)
 
     def since(self, allocation: Allocation) -> int:
         """Return the number of a command up to which none uses the memory that `allocation` has. Takes no lock."""
