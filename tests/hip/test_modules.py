@@ -267,8 +267,12 @@ def test_extra_takes_values_one_after_the_other(world: World) -> None:
     buffer[:8].view(np.uint64)[0], buffer[8:12].view(np.float32)[0], buffer[12:].view(np.int32)[0] = pointer, 3, 8
     in_c = (hip.HIP_LAUNCH_PARAM_BUFFER_POINTER, buffer, hip.HIP_LAUNCH_PARAM_BUFFER_SIZE, ctypes.c_size_t(16),
             hip.HIP_LAUNCH_PARAM_END)  # fmt: skip
+    size = ctypes.c_size_t(16)
+    by_address = (in_c[0], buffer.ctypes.data, in_c[2], ctypes.byref(size), in_c[4])
+    by_pointer = (in_c[0], ctypes.c_void_p(buffer.ctypes.data), in_c[2], ctypes.pointer(size), in_c[4])
     values = (ctypes.c_void_p(pointer), ctypes.c_float(2), ctypes.c_int(8))
-    for given, expected in (((None, values), 4), ((None, in_c), 6), ((list(values), None), 4)):
+    in_c_forms = (((None, each), 6) for each in (in_c, by_address, by_pointer))
+    for given, expected in (((None, values), 4), *in_c_forms, ((list(values), None), 4)):
         answers(hip.hipModuleLaunchKernel(handle, 1, 1, 1, 1, 1, 1, 0, None, *given))
         assert contents(world, pointer) == [expected] * 8
 

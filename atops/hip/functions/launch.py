@@ -8,15 +8,19 @@ module; where C takes the address of a kernel, the kernel itself.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from atops.base.errors import InvalidValue
 from atops.base.result_codes import Result
-from atops.bridge.arguments import flags_in, instance, listed, whole
+from atops.bridge.arguments import flags_in, instance, listed, size_of, whole
 from atops.bridge.handles import event_of, usable_stream_of
 from atops.bridge.pointers import is_null
 from atops.hip.functions.api import call
+from atops.hip.functions.host import REFERENCE, host_bytes_of, value_from
 from atops.hip.header.constants import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
     HIP_LAUNCH_PARAM_BUFFER_SIZE,
@@ -32,7 +36,6 @@ from atops.tops.functions.launch import (
     LoadedFunction,
     arguments_in,
     arguments_of,
-    extra_bytes,
     function_of,
     geometry_of,
     start_launch,
@@ -58,10 +61,22 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         return arguments_of(function.kernel, kernelParams)
     if not is_null(kernelParams):
         raise InvalidValue("kernelParams and extra are both given; pass None for one of them")
-    keys = extra[::2] if isinstance(extra, tuple | list) and len(extra) == 5 else ()
-    if list(keys) == KEYS and all(type(each) is int for each in keys):
-        return arguments_in(function.kernel, extra_bytes(extra))
+    if isinstance(extra, tuple | list) and len(extra) == 5:
+        keys = extra[::2]
+        if list(keys) == KEYS and all(type(each) is int for each in keys):
+            return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
     return arguments_of(function.kernel, extra)
+
+
+def _bytes_of(buffer: object, size: object) -> bytes:
+    """Return the bytes of C's form: `size` is a number, or points to a size_t; `buffer` is host memory of any kind."""
+    if isinstance(size, REFERENCE | ctypes._Pointer | ctypes.c_void_p):
+        nbytes = value_from(size, ctypes.sizeof(ctypes.c_size_t), "the size in extra")
+    else:
+        nbytes = size_of(size.value if isinstance(size, ctypes._SimpleCData) else size, "the size in extra")
+    if isinstance(buffer, np.generic):
+        buffer = np.asarray(buffer)  # its bytes; an integer of numpy is no address here
+    return host_bytes_of(buffer, nbytes, "the buffer in extra").tobytes()[:nbytes] if nbytes else b""
 
 
 def _function(f: object) -> LoadedFunction:
