@@ -32,8 +32,8 @@ INNER = {
         "check_recordable", "end_sharing", "interprocess", "launch", "recorded_by", "shared", "stamp",
     },
     "MemoryPool": {
-        "cancel", "context", "give", "lock", "opens", "put_off", "release_excess", "returned", "settled", "since",
-        "take", "when_collected", "withdraw",
+        "cancel", "context", "give", "lock", "opens", "put_off", "release_excess", "returned", "settled", "share",
+        "since", "take", "when_collected", "withdraw",
     },
 }  # fmt: skip
 INNER["Pipeline"] = {"settled", "when_collected"}
