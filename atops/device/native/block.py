@@ -174,7 +174,9 @@ class NativeBlock(Block):
         table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
         run.ranges, run.range_count = table, len(ranges)
         run.find, run.print = _FIND, _PRINT
-        return run, (places, table, entry)
+        # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
+        pads = [(each.cluster.l2, *[sip.l1 for sip in self._places_of(each)]) for each in blocks]
+        return run, (places, table, entry, pads)
 
     def found(self, address: int) -> tuple[int, int] | None:
         """Return the live memory that an address is in."""

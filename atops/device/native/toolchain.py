@@ -160,12 +160,10 @@ def kept(key: str) -> Path | None:
 
 
 def keep(key: str, made: Path) -> Path:
-    """Keep a result under a key: written aside and renamed, so that nobody sees a half of it."""
-    folder = cache_folder()
-    path = folder / f"{key}.so"
-    digest = hashlib.sha256(made.read_bytes()).hexdigest()
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-        file.write(digest)
-    os.replace(made, path)
-    os.replace(file.name, path.with_suffix(".sum"))
+    """Keep a result under a key: written aside and renamed, so that nothing sees a half of it."""
+    path, data = cache_folder() / f"{key}.so", made.read_bytes()
+    for target, content in ((path, data), (path.with_suffix(".sum"), hashlib.sha256(data).hexdigest().encode())):
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, target)
     return path
