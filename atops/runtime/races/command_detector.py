@@ -21,7 +21,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.call import Call
-from atops.runtime.commands.copy import Copy
+from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
@@ -202,11 +202,28 @@ class CommandDetector:
 
     def _unread(self, kind: type, touches: list[Touch]) -> list[Unread]:
         """Return what a command that begins reads of what nothing has stored to."""
-        fresh = self._fresh
-        if kind is Copy and [each[0].__class__ for each in touches] == [Allocation, Allocation]:
-            fresh.copied(*touches)
-            return []
-        return self._unread_of([(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)])
+        device = [(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)]
+        if kind is not Copy and kind is not ScatteredCopy:
+            return self._unread_of(device)
+        if len(device) == len(touches):  # within device memory: no bytes of it are looked at
+            if kind is Copy and len(touches) == 2 and not self._in_a_kernel(device[0][0]):
+                self._fresh.copied(*touches)
+                return []
+            return self._unread_of([each for each in device if each[3]])
+        unwritten = size = 0
+        for memory, start, stop, write in device:
+            if not write:
+                size += stop - start
+                left = () if self._in_a_kernel(memory) else self._fresh.left(memory, start, stop)
+                unwritten += sum(end - first for first, end in left)
+        if unwritten < size:
+            self.findings.padding += unwritten
+            return self._unread_of([each for each in device if each[3]])
+        return self._unread_of(device)
+
+    def _in_a_kernel(self, memory: Allocation) -> bool:
+        """Tell whether a kernel that runs was given memory: what it has stored there is not known before its end."""
+        return any(memory in memories for _, memories in self._running.values())
 
     def _unread_of(self, touches: list[tuple[Allocation, int, int, bool]]) -> list[Unread]:
         """Return what of these reads nothing has stored to. What kernels that run may have stored to is not known."""
@@ -215,7 +232,7 @@ class CommandDetector:
                 self._fresh.stored(memory, start, stop)
         found = []
         for memory, start, stop, write in touches:
-            if write or not memory.alive or any(memory in memories for _, memories in self._running.values()):
+            if write or not memory.alive or self._in_a_kernel(memory):
                 continue
             if ranges := self._fresh.read(memory, start, stop):
                 found.append((memory, ranges))

@@ -1,7 +1,8 @@
 """What of device memory was allocated and never stored to: who reads it finds whatever was there before.
 
 Only memory whose allocation was seen is looked at, and none that numpy or other processes may store to unseen. A copy
-to other device memory reads nothing of it: what was not written at its source is not written at its target.
+to other device memory reads nothing of it: what was not written at its source is not written at its target. A copy to
+the host of which some bytes were written takes the others along, as padding; they are counted.
 """
 
 from __future__ import annotations
@@ -51,15 +52,19 @@ class FreshMemory:
             if not found[0] or len(found[0]) > MOST:
                 del self._left[memory.serial]
 
-    def read(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return what of a read nothing has stored to; it is not returned again."""
+    def left(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return what of these bytes nothing has stored to."""
         found = self._left.get(memory.serial)
         if found is None:
             return []
         if memory.host_visible:  # by now
             del self._left[memory.serial]
             return []
-        ranges = found[0].common(start, stop)
+        return found[0].common(start, stop)
+
+    def read(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return what of a read nothing has stored to; it is not returned again."""
+        ranges = self.left(memory, start, stop)
         self.stored(memory, start, stop)
         return ranges
 
@@ -67,11 +72,9 @@ class FreshMemory:
         """Note a copy within device memory: what is not written is not written there, either."""
         (memory, start, stop, _), (into, at, end, _) = source, target
         assert isinstance(memory, Allocation) and isinstance(into, Allocation)
+        ranges = self.left(memory, start, stop)
         self.stored(into, at, end)
-        found = self._left.get(memory.serial)
-        if found is None or memory.host_visible or into.host_visible:
-            return
-        if ranges := found[0].common(start, stop):
+        if ranges and not into.host_visible:
             left, serial = self._left, into.serial
             if serial not in left:
                 left[serial] = ByteRanges(), ref(into, lambda _: left.pop(serial, None))

@@ -123,6 +123,7 @@ class Findings:
         self._repeated = 0
         self.commands = self.launches = self.bytes = self.accesses = 0
         self.relaxed = self.same_value = 0  # pairs in kernels that nothing orders, and that are no races
+        self.padding = 0  # bytes that copies to the host took along with others, and that nothing has stored to
 
     def add(self, races: Iterable[Race], item: Completion | None = None) -> None:
         """Keep what is new, and say so: to the log, and to the trace. With no lock of the board held."""
@@ -157,6 +158,7 @@ class Findings:
             "accesses in kernels": self.accesses,
             "pairs that k.relaxed allows": self.relaxed,
             "pairs of stores of one value": self.same_value,
+            "unwritten bytes fetched beside written ones": self.padding,
         }
         observed |= {what: count for what, count in aside.items() if count}
         said = self._board.executor.said()

@@ -14,6 +14,7 @@ import pytest
 
 import atops
 from atops import kernels as k
+from atops.runtime.races.fresh_memory import UNWRITTEN
 
 N = 64
 OPTIONS = atops.EmulatorOptions(detect=True, devices=2)
@@ -44,10 +45,11 @@ async def freed_and_allocated_again(device: atops.Device, stream: atops.Stream) 
     return await stream.fetch(stream.empty(N))
 
 
-async def half_of_it(device: atops.Device, stream: atops.Stream) -> object:
+async def the_half_that_nothing_has_filled(device: atops.Device, stream: atops.Stream) -> object:
     x = device.empty(N)
     stream.fill(x[: N // 2], 1.0)
-    return await stream.fetch(x)
+    await stream.fetch(x)
+    return await stream.fetch(x[N // 2 :])
 
 
 async def copied_first(device: atops.Device, stream: atops.Stream) -> object:
@@ -60,15 +62,18 @@ async def loaded_by_a_kernel(device: atops.Device, stream: atops.Stream) -> obje
     return await stream.launch(double, (1, 1), device.zeros(N), device.empty(N))
 
 
-async def stored_by_a_kernel_in_part(device: atops.Device, stream: atops.Stream) -> object:
-    x = device.empty(N)
+async def filled_in_part_and_loaded_whole(device: atops.Device, stream: atops.Stream) -> object:
+    x, y = device.empty(N), device.empty(N)
     stream.launch(store, (1, 1), x[: N // 4], 1)
-    return await stream.fetch(x)
+    stream.copy(y, x)
+    await stream.fetch(y)
+    return await stream.launch(double, (1, 1), device.zeros(N), y)
 
 
 WRONG: dict[Program, tuple[int, int]] = {
-    fetched: (0, 256), fetched_of_the_stream: (0, 256), freed_and_allocated_again: (0, 256), half_of_it: (128, 256),
-    copied_first: (0, 256), loaded_by_a_kernel: (0, 256), stored_by_a_kernel_in_part: (64, 256),
+    fetched: (0, 256), fetched_of_the_stream: (0, 256), freed_and_allocated_again: (0, 256), copied_first: (0, 256),
+    the_half_that_nothing_has_filled: (128, 256), loaded_by_a_kernel: (0, 256),
+    filled_in_part_and_loaded_whole: (64, 256),
 }  # fmt: skip
 
 
@@ -98,6 +103,45 @@ async def only_copied(device: atops.Device, stream: atops.Stream) -> None:
     await stream.fetch(y[:4])
 
 
+async def fetched_with_room_to_spare(device: atops.Device, stream: atops.Stream) -> None:
+    x = device.empty(N)
+    stream.launch(store, (1, 1), x[: N // 4], 1)
+    await stream.fetch(x)
+
+
+async def rows_with_padding(device: atops.Device, stream: atops.Stream) -> None:
+    x = device.empty((4, N))
+    for row in range(4):
+        stream.copy(x[row][: N - 3], np.ones(N - 3, np.float32))
+    await stream.fetch(x)
+
+
+async def copied_as_filler(device: atops.Device, stream: atops.Stream) -> None:
+    x, y = device.empty(N), device.zeros(N)
+    stream.copy(y, x)
+    stream.fill(y, 1.0)
+    await stream.fetch(y)
+
+
+async def copied_while_its_kernel_runs(device: atops.Device, stream: atops.Stream) -> None:
+    """What the kernel has stored by then is not known before its end."""
+    x, y, ready, go = device.empty(N), device.zeros(N), device.signals.allocate(), device.signals.allocate()
+
+    @k.kernel
+    async def store_and_wait(x: k.Span[np.float32], ready: int, go: int) -> None:
+        x[:] = 1
+        k.signal_write(ready, 1)
+        await k.signal_wait(go, 1)
+
+    running = stream.launch(store_and_wait, (1, 1), x, ready, go)
+    await device.signals.wait(ready, 1)
+    async with device.create_stream() as other:
+        other.copy(y, x)
+        await other.fetch(y)
+    device.signals.write(go, 1)
+    await running
+
+
 async def stored_by_others(device: atops.Device, stream: atops.Stream) -> None:
     pinned, managed = device.host_malloc(N, np.float32), device.malloc_managed(N, np.float32)
     await stream.fetch(pinned)
@@ -116,7 +160,8 @@ async def stored_and_loaded_by_one_kernel(device: atops.Device, stream: atops.St
 
 
 RIGHT: list[Callable[[atops.Device, atops.Stream], Coroutine[Any, Any, None]]] = [
-    stored_side_by_side, filled_in_parts, only_copied, stored_by_others, stored_and_loaded_by_one_kernel
+    stored_side_by_side, filled_in_parts, only_copied, stored_by_others, stored_and_loaded_by_one_kernel,
+    fetched_with_room_to_spare, rows_with_padding, copied_as_filler,
 ]  # fmt: skip
 
 
@@ -135,7 +180,7 @@ def report_of(program: Program) -> atops.Report:
 def test_a_read_of_what_nothing_has_stored_to_is_named(program: Program) -> None:
     """With the bytes, and where the memory came from, once for each pair of lines."""
     (race,) = report_of(program).races
-    assert race.kind == "read of unwritten memory" and race.ranges == (WRONG[program],)
+    assert race.kind == UNWRITTEN and race.ranges == (WRONG[program],)
     assert race.first.site is not None and race.second.site is not None
     assert race.first.site.path == race.second.site.path == __file__
 
@@ -144,6 +189,18 @@ def test_a_read_of_what_nothing_has_stored_to_is_named(program: Program) -> None
 def test_what_was_stored_to_may_be_read(program: Program) -> None:
     """By fills, copies, launches, `zeros`, or where it cannot be known."""
     assert not report_of(program).races
+
+
+def test_what_is_copied_while_its_kernel_runs_is_not_called_unwritten() -> None:
+    """Whatever else is said of a copy that meets a kernel."""
+    assert UNWRITTEN not in [race.kind for race in report_of(copied_while_its_kernel_runs).races]
+
+
+def test_padding_is_counted() -> None:
+    """A report that is clean says that some of what was fetched was never written."""
+    report = report_of(fetched_with_room_to_spare)
+    assert report.verdict == "clean"
+    assert report.observed["unwritten bytes fetched beside written ones"] == 2 * 3 * N
 
 
 def test_strict_mode_reports_it_and_goes_on() -> None:
