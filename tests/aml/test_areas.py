@@ -15,9 +15,7 @@ import atops
 from atops import aml, tops
 from atops import kernels as k
 from atops.base.trace.records import Kind
-from atops.bridge.pointers import OWNED
-from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver, board_of
+from atops.runtime.driver import Driver
 from tests.every import every
 from tests.runtime.boards import board
 
@@ -96,76 +94,6 @@ def test_which_device(option: int, of_area: int, current: int, expected: int) ->
     assert tops.check(tops.topsPointerGetAttributes(pointer)).device == expected
     assert tops.check(tops.topsGetDevice()) == current
     assert aml.aml_area_munmap(area_of(0), pointer, 8) == aml.AML_SUCCESS
-
-
-REGISTERED = np.zeros(4096, np.uint8)
-
-# What a mapping fails with: area, size, options.
-FAILURES: dict[str, tuple[Any, Any, Any, int]] = {
-    "no area": (None, 8, None, aml.AML_EINVAL),
-    "what is no area": ("area", 8, None, aml.AML_EINVAL),
-    "a size below 0": (aml.aml_area_hip, -1, None, aml.AML_EINVAL),
-    "what is no size": (aml.aml_area_hip, "8", None, aml.AML_EINVAL),
-    "too much": (aml.aml_area_hip, 1 << 50, None, aml.AML_ENOMEM),
-    "no such device": (aml.aml_area_hip, 8, aml.aml_area_hip_mmap_options(device=2), aml.AML_EINVAL),
-    "what is no device": (aml.aml_area_hip, 8, aml.aml_area_hip_mmap_options(device="1"), aml.AML_EINVAL),  # type: ignore[arg-type]
-    "what are no options": (aml.aml_area_hip, 8, 5, aml.AML_EINVAL),
-    "no memory to map": (aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8, None, aml.AML_EINVAL),
-    "too little memory to map": (
-        aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8,
-        aml.aml_area_hip_mmap_options(ptr=np.zeros(4, np.uint8)), aml.AML_EINVAL,
-    ),
-    "memory that is mapped": (
-        aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(MAPPED)), 8,
-        aml.aml_area_hip_mmap_options(ptr=REGISTERED), aml.AML_EBUSY,
-    ),
-    "flags of no meaning": (aml.aml_area(aml.aml_area_hip_ops, aml.aml_area_hip_data(99)), 8, None, aml.AML_EINVAL),
-    "data of no area": (aml.aml_area(aml.aml_area_hip_ops, None), 8, None, aml.AML_EINVAL),
-    "no mmap": (aml.aml_area(aml.aml_area_ops()), 8, None, aml.AML_ENOTSUP),
-}  # fmt: skip
-
-
-@every("area, size, options, code", FAILURES.values(), list(FAILURES))
-def test_failed_mappings(area: Any, size: Any, options: Any, code: int) -> None:
-    """They return None, say why in `aml_errno`, take nothing, and leave the current device alone."""
-    tops.check(tops.topsHostRegister(REGISTERED, REGISTERED.nbytes, 0))
-    tops.check(tops.topsSetDevice(1))
-    before, aml.aml_errno = len(OWNED), aml.AML_SUCCESS
-    try:
-        assert aml.aml_area_mmap(area, size, options) is None
-        assert aml.aml_errno == -code
-        assert len(OWNED) == before and tops.check(tops.topsGetDevice()) == 1
-    finally:
-        tops.check(tops.topsHostUnregister(REGISTERED))
-        tops.check(tops.topsSetDevice(0))
-
-
-@every("device, flags, code", [
-    (2, 0, aml.AML_EINVAL), (1 << 40, 0, aml.AML_EINVAL), (None, 0, aml.AML_EINVAL), (0, 16, aml.AML_EINVAL),
-    (0, -1, aml.AML_EINVAL), (0, "0", aml.AML_EINVAL),
-])  # fmt: skip
-def test_failed_areas(device: Any, flags: Any, code: int) -> None:
-    """A device that does not exist, flags of no meaning, other types."""
-    assert aml.aml_area_hip_create(device, flags) == (-code, None)
-
-
-def test_boards_without_devices() -> None:
-    """An area of the current device can be made, and maps nothing; any device is one too many."""
-    with board(devices=0) as empty:
-        enter(empty, board_of(empty))
-        assert aml.aml_area_hip_create(0, 0) == (EINVAL, None)
-        assert aml.aml_area_mmap(area_of(0), 8) is None and aml.aml_errno == -aml.AML_ENOTSUP
-        leave(empty)
-
-
-def test_a_runtime_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing says how many devices there are, an area cannot be made."""
-
-    def closed() -> None:
-        raise atops.errors.InvalidHandle("the driver is closed")
-
-    monkeypatch.setattr("atops.aml.hip_areas.current_board", closed)
-    assert aml.aml_area_hip_create(0, 0) == (-aml.AML_FAILURE, None)
 
 
 @every("pointer", [None, 0])

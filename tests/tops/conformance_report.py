@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from atops.base.result_codes import Result
+from tests.aml import test_documented_codes as aml_codes
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import FUNCTIONS, Conformance
 
-__all__ = ("KINDS", "Family", "classes", "families", "main", "show", "show_behaviours")
+__all__ = ("KINDS", "Family", "aml_areas", "classes", "families", "main", "show", "show_behaviours")
 
 # What a column counts: the rows of a test. The first column counts functions, the last ones codes.
 KINDS: Mapping[str, str] = {
@@ -54,12 +55,12 @@ class Family:
     functions: list[str] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)  # functions that no class is about
     rows: Counter[str] = field(default_factory=Counter)  # by kind
-    documented: set[tuple[str, Result]] = field(default_factory=set)
-    covered: set[tuple[str, Result]] = field(default_factory=set)  # documented codes that a case meets
-    unreachable: dict[tuple[str, Result], str] = field(default_factory=dict)
+    documented: set[tuple[str, IntEnum]] = field(default_factory=set)
+    covered: set[tuple[str, IntEnum]] = field(default_factory=set)  # documented codes that a case meets
+    unreachable: dict[tuple[str, IntEnum], str] = field(default_factory=dict)
 
     @property
-    def open(self) -> set[tuple[str, Result]]:
+    def open(self) -> set[tuple[str, IntEnum]]:
         """Return the documented codes that no case meets, without a reason. The tests allow none."""
         return self.documented - self.covered - set(self.unreachable)
 
@@ -112,12 +113,21 @@ def families(found: Iterable[type[Conformance]]) -> dict[str, Family]:
     return result
 
 
+def aml_areas() -> Family:
+    """Return the family of AML's functions, which have tables of their own."""
+    family = Family(list(aml_codes.DOCUMENTED), unreachable=dict(aml_codes.UNREACHABLE))
+    family.rows["failure"] = len(aml_codes.FAILURES)
+    family.documented = {(name, code) for name, codes in aml_codes.DOCUMENTED.items() for code in codes}
+    family.covered = {(row.function, row.code) for row in aml_codes.FAILURES}
+    return family
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the report. Returns 1 while a function has no class, a code or a behaviour is open, else 0."""
     parser = argparse.ArgumentParser(prog="make conformance", description=main.__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
-    report, behaviours = families(classes()), carried()
+    report, behaviours = {**families(classes()), "AML areas": aml_areas()}, carried()
     missing = [row for row in ROWS if row not in behaviours and row not in UNTESTED]
     if options.json:
         found: dict[str, Any] = {name: family.as_json() for name, family in report.items()}

@@ -13,7 +13,7 @@ import atops.tops as tops
 from atops.base.result_codes import Result
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import FUNCTIONS, Case, Conformance
-from tests.tops.conformance_report import KINDS, classes, families, main, show, show_behaviours
+from tests.tops.conformance_report import KINDS, aml_areas, classes, families, main, show, show_behaviours
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,7 @@ def test_json(report, capsys):
     behaviours = printed.pop("behaviours")
     assert behaviours == {"rows": len(ROWS), "untested": dict(UNTESTED), "open": []}
     assert code == int(any(family.untested or family.open for family in report.values()))
+    report = {**report, "AML areas": aml_areas()}
     assert set(printed) == set(report)
     for name, family in report.items():
         assert printed[name]["functions"] == len(family.functions)
