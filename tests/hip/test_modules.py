@@ -374,6 +374,41 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused, float
     answers(hip.hipModuleUnload(module_))
 
 
+def test_name_expressions_in_cxx(world: World) -> None:
+    """Constants, variables in namespaces and uses of templates are found by their lowered names."""
+    try:
+        find_toolchain()
+    except NotSupported as error:
+        pytest.skip(str(error))
+    source = b"""__constant__ int V1;
+namespace N1 { namespace N2 { __device__ int V2 = 20; } }
+static __global__ void f1(int *result) { *result = V1 + 10; }
+namespace N3 { __global__ void f2(int *result) { *result = N1::N2::V2 + 20; } }
+template <typename T> __global__ void f3(int *result) { *result = sizeof(T); }
+"""
+    program = answers(hiprtc.hiprtcCreateProgram(source, b"names.hip", 0, None, None))
+    kernels = {b"&f1": 110, b"N3::f2": 120, b"f3<int>": 4, b"f3<double >": 8}
+    variables = {b"&V1": 100, b"&N1::N2::V2": 100}
+    for each in (*kernels, *variables):
+        assert hiprtc.hiprtcAddNameExpression(program, each) == (R.HIPRTC_SUCCESS,)
+    assert hiprtc.hiprtcCompileProgram(program, 0, None) == (R.HIPRTC_SUCCESS,)
+    code = bytearray(answers(hiprtc.hiprtcGetCodeSize(program)))
+    answers(hiprtc.hiprtcGetCode(program, code))
+    module_ = answers(hip.hipModuleLoadData(code))
+    for each, value in variables.items():
+        place, size = answers(hip.hipModuleGetGlobal(module_, answers(hiprtc.hiprtcGetLoweredName(program, each))))
+        assert size == 4
+        answers(hip.hipMemcpyHtoD(place, np.array([value], np.int32), 4))
+    memory_ = answers(hip.hipMalloc(4))
+    for each, value in kernels.items():
+        kernel = answers(hip.hipModuleGetFunction(module_, answers(hiprtc.hiprtcGetLoweredName(program, each))))
+        answers(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, (memory_,)))
+        found = np.zeros(1, np.int32)
+        answers(hip.hipMemcpyDtoH(found, memory_, 4))
+        assert found[0] == value
+    answers(hip.hipModuleUnload(module_))
+
+
 @pytest.fixture
 def world() -> Any:
     """A board of two devices."""

@@ -20,6 +20,7 @@ from atops.base.errors import (
     KernelDeadlock,
     LaunchFailure,
     LaunchOutOfResources,
+    OutOfMemory,
 )
 from atops.base.locks import make_lock
 from atops.device.chip import Cluster, Scratch, Sip
@@ -42,7 +43,7 @@ from atops.device.native.library import (
 if TYPE_CHECKING:
     from atops.device.memory.allocation import Allocation
 
-__all__ = ("NativeBlock", "NativeEntry")
+__all__ = ("NativeBlock", "NativeEntry", "NativeLoaded")
 
 NAGGING = 0.005  # seconds between two attempts to end a run that does not end by itself
 KINDS: dict[int, type[AtopsError]] = {
@@ -50,14 +51,27 @@ KINDS: dict[int, type[AtopsError]] = {
 }  # fmt: skip
 
 
+class NativeLoaded(Protocol):
+    """A module on one chip, and the memory of its variables there."""
+
+    @property
+    def module(self) -> NativeModule:
+        """The copy of the module that runs there."""
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The memory of its variables."""
+
+
 class NativeEntry(Protocol):
     """A native kernel with the arguments of one launch."""
 
     name: str
-    module: NativeModule
-    enter: int
     arguments: Any
     allocations: tuple[Allocation, ...]
+
+    def on(self, chip: Any) -> tuple[NativeLoaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables."""
 
     def find(self, address: int, chip: Any) -> tuple[int, int] | None:
         """Return the live memory of the host's that an address is in."""
@@ -66,11 +80,13 @@ class NativeEntry(Protocol):
 class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
-    __slots__ = ("_ending", "_lock", "_places", "_run", "_running")
+    __slots__ = ("_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self._lock = make_lock()
         self._run: Run | None = None
+        self._loaded: NativeLoaded | None = None
+        self._memory: tuple[Allocation, ...] = ()
         self._running = self._ending = False
         self._places = sips[: grid.threads_per_block]
         super().__init__(grid, linear, cluster, sips)
@@ -117,11 +133,14 @@ class NativeBlock(Block):
     def _go(self, blocks: Sequence[Block]) -> None:
         grid = self.grid
         entry: Any = grid.entry
-        run, kept = self._prepared(entry, blocks)
+        try:
+            run, kept = self._prepared(entry, blocks)
+        except OutOfMemory as error:
+            return grid.stop(_failure(OutOfMemory, f"kernel {grid.name}: {error}"))
         library = runtime_library()
         if grid.detector is not None:
             grid.detector.escapes.setdefault(f"what native kernel {grid.name} reads and stores")
-            grid.detector.unseen += entry.allocations
+            grid.detector.unseen += self._memory
         with self._lock:
             self._run, self._running = run, True
         outer, HERE.block = HERE.block, self
@@ -132,7 +151,7 @@ class NativeBlock(Block):
             with self._lock:
                 self._running = False
         del kept
-        for allocation in entry.allocations:
+        for allocation in self._memory:
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
         for each, place in zip(blocks, run.places[: len(blocks)], strict=True):
@@ -152,11 +171,14 @@ class NativeBlock(Block):
     def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[object, ...]]:
         """Return the run, and what it refers to."""
         grid = self.grid
+        self._loaded, enter = entry.on(grid.chip)
+        module = self._loaded.module
+        self._memory = (*entry.allocations, *self._loaded.allocations)
         run = Run()
         run.version = VERSION
         run.gcu_arch = grid.arch.gcu_arch
-        run.module, run.enter = entry.module.address, entry.enter
-        run.text_low, run.text_high = entry.module.text_low, entry.module.text_high
+        run.module, run.enter = module.address, enter
+        run.text_low, run.text_high = module.text_low, module.text_high
         run.arguments = ctypes.cast(entry.arguments, ctypes.c_void_p)
         run.grid, run.block = Dim(*grid.grid_dim), Dim(*grid.block_dim)
         run.blocks, run.cooperative = len(blocks), grid.cooperative
@@ -170,13 +192,13 @@ class NativeBlock(Block):
             place.index = Dim(*each.index)
             place.l2, place.l1 = _pads(each.cluster, self._places_of(each))
         run.places = places
-        ranges = sorted({_range(each) for each in entry.allocations if each.alive})
+        ranges = sorted({_range(each) for each in self._memory if each.alive})
         table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
         run.ranges, run.range_count = table, len(ranges)
         run.find, run.print = _FIND, _PRINT
         # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
         pads = [(each.cluster.l2, *[sip.l1 for sip in self._places_of(each)]) for each in blocks]
-        return run, (places, table, entry, pads)
+        return run, (places, table, entry, pads, module)
 
     def found(self, address: int) -> tuple[int, int] | None:
         """Return the live memory that an address is in."""
@@ -197,8 +219,8 @@ class NativeBlock(Block):
         block, thread = _index(run.fault_block), _index(run.fault_thread)
         where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
         if run.fault_pc:
-            entry: Any = grid.entry
-            where = entry.module.line_of(run.fault_pc) or where
+            assert self._loaded is not None, "it ran"
+            where = self._loaded.module.line_of(run.fault_pc) or where
         said = run.fault_text.decode("utf-8", "replace")
         subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
         if kind is IllegalAddress and (run.fault_bytes or said == "address"):
@@ -217,7 +239,7 @@ class NativeBlock(Block):
         """Say what lies at an address."""
         address, size = run.fault_address, run.fault_bytes
         near = None
-        for allocation in self.grid.entry.allocations:  # type: ignore[attr-defined]  # a native entry has them
+        for allocation in self._memory:
             low, high = _range(allocation)
             if low - (1 << 20) <= address < high + (1 << 20):
                 near = allocation, address - low
@@ -337,5 +359,3 @@ def _range(allocation: Allocation) -> tuple[int, int]:
 
 def _index(dim: Dim) -> tuple[int, int, int]:
     return dim.x, dim.y, dim.z
-
-

@@ -5,12 +5,15 @@ The structures are those of `src/abi.h`; its VERSION is compared when the librar
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
+import weakref
+from collections.abc import Sequence
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -35,10 +38,10 @@ from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept,
 
 __all__ = (
     "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule", "Operand",
-    "Pad", "ParameterRow", "Range", "Run", "Transfer", "load_module", "runtime_library",
+    "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
 )  # fmt: skip
 
-VERSION = 1
+VERSION = 2
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp")
@@ -86,12 +89,22 @@ class KernelRow(Structure):
     )  # fmt: skip
 
 
+class VariableRow(Structure):
+    """A variable of the device, and what it begins with."""
+
+    _fields_ = (
+        ("name", c_char_p), ("initial", c_void_p), ("bytes", c_uint64), ("kind", c_int8), ("element_bytes", c_uint16),
+        ("constant", c_int32), ("rank", c_int32), ("extents", c_int64 * MOST_DIMENSIONS), ("file", c_char_p),
+        ("line", c_int32),
+    )  # fmt: skip
+
+
 class ModuleRow(Structure):
     """What a module has."""
 
     _fields_ = (
         ("version", c_uint32), ("attach", c_void_p), ("slots", c_void_p), ("kernels", POINTER(KernelRow)),
-        ("kernel_count", c_int32), ("variables", c_void_p), ("variable_count", c_int32),
+        ("kernel_count", c_int32), ("variables", POINTER(VariableRow)), ("variable_count", c_int32),
     )  # fmt: skip
 
 
@@ -141,7 +154,7 @@ def runtime_library() -> ctypes.CDLL:
     with _loading:
         if not _loaded:
             toolchain = find_toolchain()
-            library = ctypes.CDLL(str(_built(toolchain)))
+            library = ctypes.CDLL(str(_built(toolchain)), mode=ctypes.RTLD_GLOBAL)  # modules call atops_place
             if library.atops_version() != VERSION:
                 raise IllegalState(f"the native runtime is of version {library.atops_version()}; expected {VERSION}")
             library.atops_run.argtypes = (POINTER(Run),)
@@ -149,6 +162,8 @@ def runtime_library() -> ctypes.CDLL:
             library.atops_transfer.argtypes = (POINTER(Transfer), c_char_p, c_uint64)
             library.atops_attach.argtypes = (c_void_p,)
             library.atops_attach.restype = None
+            library.atops_prepare.argtypes = (c_void_p,)
+            library.atops_prepare.restype = None
             library.atops_interrupt.restype = None
             _loaded.append(library)
         return _loaded[0]
@@ -167,13 +182,30 @@ def _built(toolchain: Toolchain) -> Path:
 
 
 class NativeModule:
-    """A loaded module: its kernels by name. It stays loaded as long as this object, or a kernel of it, is there."""
+    """A loaded module: its kernels and variables. It stays loaded as long as this object is there.
 
-    def __init__(self, path: Path) -> None:
+    The variables lie where `places` says, which needs a copy of the module for each set of places; without, they are
+    what they begin with, and no kernel is run.
+    """
+
+    def __init__(self, path: Path, places: Sequence[int] | None = None) -> None:
         """Load it, and let it know the runtime."""
         runtime = runtime_library()
         self.path = path
         self._lines: dict[int, str] = {}
+        if places is None:
+            self._load(runtime, path)
+            return
+        table = (c_void_p * len(places))(*places)
+        runtime.atops_prepare(table)
+        try:
+            with tempfile.TemporaryDirectory() as folder:  # one file is loaded once only
+                self._load(runtime, Path(shutil.copy(path, folder)))
+        finally:
+            runtime.atops_prepare(None)
+        weakref.finalize(self, _unload, self._library._handle).atexit = False
+
+    def _load(self, runtime: ctypes.CDLL, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
         entry = self._library.atops_module
         entry.restype = POINTER(ModuleRow)
@@ -212,6 +244,12 @@ class NativeModule:
         rows = self.row.contents
         return [rows.kernels[each] for each in range(rows.kernel_count)]
 
+    @property
+    def variables(self) -> list[VariableRow]:
+        """Return the rows of its variables."""
+        rows = self.row.contents
+        return [rows.variables[each] for each in range(rows.variable_count)]
+
 
 def _text_of(path: Path) -> tuple[int, int, int]:
     """Return where the code of a loaded library lies, and how far from the library's beginning it begins."""
@@ -227,7 +265,11 @@ def _text_of(path: Path) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-def load_module(path: Path) -> NativeModule:
-    """Return the module of a file that was built before."""
+def _unload(handle: int) -> None:
+    _ctypes.dlclose(handle)
+
+
+def load_module(path: Path, places: Sequence[int] | None = None) -> NativeModule:
+    """Return the module of a file that was built before, its variables at `places`."""
     with _loading:
-        return NativeModule(path)
+        return NativeModule(path, places)

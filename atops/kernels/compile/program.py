@@ -38,6 +38,7 @@ from atops.device.arch import Architecture
 from atops.kernels.arguments import Parameter
 from atops.kernels.compile.image import CodeImage, FunctionEntry, VariableEntry
 from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
+from atops.kernels.cxx.tokens import spelled
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable, set_aside
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
@@ -50,6 +51,7 @@ __all__ = ("CompiledProgram", "Module", "Program", "compile_source", "load_modul
 
 Options = CompileOptions | Sequence[str]
 
+_INSTANCE = re.compile(r"(?:::)?[A-Za-z_][\w:]*(?:<[\w\s:,*&<>()+-]*>)?", re.ASCII)  # of a template of C++, too
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -74,7 +76,7 @@ class Module:
         """
         definitions = self._definitions()
         kernels = definitions.kernels
-        found = kernels.get(_text(name))
+        found = kernels.get(_text(name)) or kernels.get(spelled(name))
         if found is None:
             found = next((each for each in kernels.values() if lowered_name_of(each) == name), None)
         if found is None:
@@ -179,7 +181,8 @@ class Program:
         """
         if not isinstance(expression, str):
             raise InvalidType(f"name expression expects a text, got {expression!r}")
-        if not _is_expression(_named_by(expression)):
+        named = _named_by(expression)
+        if not (_is_expression(named) or (_INSTANCE.fullmatch(named) and is_cxx(SourceText(self.name, self.source)))):
             raise InvalidValue(f"name expression expects a name such as 'scale' or '&scale', got {expression!r}")
         if self._tried:
             raise IllegalState(f"program {self.name} was compiled; name expressions are added before")
@@ -199,7 +202,8 @@ class Program:
         if parsed is None:
             raise InvalidOption(str(log))
         self.log = log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
-        unit = _read(SourceText(self.name, self.source), self.headers, parsed, log)
+        uses = [_named_by(each) for each in self._expressions]
+        unit = _read(SourceText(self.name, self.source), self.headers, parsed, log, uses)
         if unit is None:
             raise CompilationError(str(log))
         contents = Module(self.name, parsed.target, partial(_set_aside, unit))
@@ -312,12 +316,14 @@ class CompiledProgram:
         )  # fmt: skip
 
 
-def _read(source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog) -> Unit | None:
-    """Read a text in the language that it is written in."""
+def _read(
+    source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog, uses: Sequence[str]
+) -> Unit | None:  # fmt: skip
+    """Read a text in the language that it is written in. `uses` are the names that are asked for."""
     if is_cxx(source):
         from atops.kernels.cxx.unit import read_cxx  # most programs need no compiler
 
-        unit = read_cxx(source, headers, options, log)
+        unit = read_cxx(source, headers, options, log, uses)
         if unit is None and not is_cxx(SourceText("program", source.text)):
             extension = os.path.splitext(source.name)[1]
             log.note(f"the name's {extension} says C++; without it the text is read as Python", source.name)
@@ -404,7 +410,8 @@ def lowered_name_of(kernel: Kernel) -> str:
 
 def _named_by(text: str) -> str:
     """Return the name that a name expression is about: `scale` and `&scale` are about scale."""
-    return text.strip().removeprefix("&").strip()
+    named = text.strip().removeprefix("&").strip()
+    return spelled(named) if "<" in named or "::" in named else named
 
 
 def _type_code(parameter: Parameter) -> str:

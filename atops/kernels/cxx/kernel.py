@@ -10,26 +10,25 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-import ml_dtypes
 import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType, NotSupported
 from atops.device.memory.allocation import Allocation
 from atops.device.native.block import NativeBlock
-from atops.device.native.library import KernelRow, NativeModule, ParameterRow
+from atops.device.native.library import KernelRow, ParameterRow
 from atops.kernels.arguments import MemoryArgument, Parameter
 from atops.kernels.bound import BoundKernel
+from atops.kernels.cxx.variables import Loaded, LoadedModule, dtype_of, entry_of
 from atops.kernels.kernel import Kernel
 from atops.kernels.target import compile_target
 
 if TYPE_CHECKING:
     from atops.device.chip import Chip
-    from atops.kernels.cxx.rewrite import CxxKernel
+    from atops.kernels.cxx.registration import CxxKernel
 
 __all__ = ("NativeKernel", "NativeLaunch")
 
 WORD = 16  # arguments are aligned as the largest that C++ has
-_BRAIN: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 
 class NativeKernel(Kernel[...]):
@@ -37,18 +36,16 @@ class NativeKernel(Kernel[...]):
 
     static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
 
-    def __init__(self, module: NativeModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
+    def __init__(self, module: LoadedModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
         """Make a kernel of a row. Raises InvalidType where a parameter is of a type that no launch can pass."""
         self.module, self.row, self.found = module, row, found
         self.kinds = [row.parameters[each] for each in range(row.count)]
         name = found.name.removeprefix("::")
         names = _names(found.parameters, row.count)
         super().__init__(_stand_in(name, names), name, found.cooperative, arch)
-        self.parameters = {
-            given: _parameter(name, given, kind) for given, kind in zip(names, self.kinds, strict=True)
-        }
+        self.parameters = {given: _parameter(name, given, kind) for given, kind in zip(names, self.kinds, strict=True)}
         self._uses_dynamic_shared = found.dynamic_shared
-        self._constant_bytes = 0
+        self._constant_bytes = module.constant_bytes
         self.target = None if arch is None else compile_target(arch)
 
     def held_to(self, arch: str) -> NativeKernel:
@@ -64,15 +61,13 @@ class NativeKernel(Kernel[...]):
 class NativeLaunch(BoundKernel):
     """A native kernel with the arguments of one launch."""
 
-    __slots__ = ("_memory", "arguments", "enter", "module")
+    __slots__ = ("_memory", "arguments")
 
     native: Callable[..., Any] | None = NativeBlock
 
     def __init__(self, kernel: NativeKernel, values: Mapping[str, object]) -> None:
         """Bind what each parameter got."""
         super().__init__(kernel, values)
-        self.module = kernel.module
-        self.enter: int = kernel.row.enter
         self.arguments: Any = None
         self._memory: Any = None
 
@@ -89,13 +84,20 @@ class NativeLaunch(BoundKernel):
                 address = value.allocation.data.__array_interface__["data"][0] + value.offset
                 packed = address.to_bytes(8, "little")
             else:
-                packed = np.asarray(value, _dtype(kind)).tobytes()
+                packed = np.asarray(value, dtype_of(kind, kind.bytes)).tobytes()
             data[end : end + len(packed)] = packed
             places.append(end)
             end += kind.bytes
         self._memory = (ctypes.c_char * len(data)).from_buffer(data)
         base = ctypes.addressof(self._memory)
         self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
+
+    def on(self, chip: Chip) -> tuple[Loaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables."""
+        kernel: Any = self.kernel
+        loaded = kernel.module.on(chip)
+        plain = loaded.module is kernel.module.module
+        return loaded, kernel.row.enter if plain else entry_of(loaded.module, kernel.row)
 
     def find(self, address: int, chip: Chip) -> tuple[int, int] | None:
         """Return the live memory of the chip that an address of the host is in, where its arena lies at home."""
@@ -111,12 +113,6 @@ class NativeLaunch(BoundKernel):
         raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
 
 
-def _dtype(kind: ParameterRow) -> np.dtype[Any]:
-    """Return the type of a scalar parameter."""
-    letter = chr(kind.kind)
-    return _BRAIN if letter == "e" else np.dtype(np.bool_ if letter == "b" else f"{letter}{kind.bytes}")
-
-
 def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
     letter = chr(kind.kind)
     if letter == "P":
@@ -125,7 +121,7 @@ def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
         raise InvalidType(
             f"kernel {kernel}: parameter {name} is a class of {kind.bytes} bytes; a launch passes numbers and memory"
         )
-    return Parameter(kernel, name, _dtype(kind), False)
+    return Parameter(kernel, name, dtype_of(kind, kind.bytes), False)
 
 
 def _names(given: Sequence[str], count: int) -> list[str]:
@@ -146,5 +142,3 @@ def _stand_in(name: str, parameters: Sequence[str]) -> Any:
     function.__name__ = function.__qualname__ = name.rpartition("::")[2]
     function.__module__ = "tops"
     return function
-
-

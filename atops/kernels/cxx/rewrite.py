@@ -7,18 +7,20 @@ The text has been through the preprocessor. Only what comes from the program's o
     __shared__ T x[n];           a reference to memory of the block's L2; __local__ to the thread's L1
     extern __shared__ T x[];     what stands for the launch's dynamic shared memory
     __global__, __device__ ...   nothing; a kernel is noted, and registered at the end
+    __device__ T x = value;      the value under another name, and a reference to where the host has the variable
     an unknown intrinsic(...)    a fault with its name, where it is reached
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import count
 
-from atops.kernels.cxx.tokens import Token, closing, tokens
+from atops.kernels.cxx.registration import CxxKernel, CxxVariable, Fault, Rewritten, registration
+from atops.kernels.cxx.tokens import Token, closing, spelled, tokens
 
-__all__ = ("CxxKernel", "Fault", "Rewritten", "rewrite")
+__all__ = ("rewrite",)
 
 BYTES = {"__vector": 128, "__vector2": 256, "__vector4": 512}
 FIRST_WITH_VECTORS = 300
@@ -27,6 +29,8 @@ _OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "fl
 _NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
 _SPACES = frozenset(("__shared__", "__local__", "__private__"))
 _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative__", "__constant__"))
+_BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forceinline__", "volatile"))
+_AHEAD = _BESIDE | {'"C"'}
 _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
 _QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
@@ -40,44 +44,22 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CxxKernel:
-    """A kernel that was found: its qualified name, the names of its parameters, and where it is."""
+def rewrite(
+    preprocessed: str, own: Sequence[str], gcu_arch: int | None = 300, uses: Sequence[str] = ()
+) -> Rewritten:  # fmt: skip
+    """Rewrite the parts of a preprocessed text that come from files named in `own`; vectors are gcu300's.
 
-    name: str
-    parameters: tuple[str, ...]
-    cooperative: bool
-    file: str
-    line: int
-    dynamic_shared: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something of a text that is refused, and where."""
-
-    message: str
-    file: str
-    line: int
-
-
-@dataclass(slots=True)
-class Rewritten:
-    """A text for the compiler, and what was found on the way."""
-
-    text: str = ""
-    kernels: list[CxxKernel] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-
-def rewrite(preprocessed: str, own: Sequence[str], gcu_arch: int | None = 300) -> Rewritten:
-    """Rewrite the parts of a preprocessed text that come from files named in `own`; vectors are gcu300's."""
+    `uses` are templates of kernels with their arguments, `scale<float>`: each is a kernel by this name.
+    """
     found = Rewritten()
     rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS)
     pieces: list[str] = []
     for file, line, text in _parts(preprocessed):
         pieces.append(rewriter.part(text, file, line) if file in own else text)
-    pieces.append(_registration(found.kernels))
+    for use in uses:
+        if (template := found.templates.get(use.partition("<")[0])) is not None:
+            found.kernels.append(replace(template, name=f"::{use}"))
+    pieces.append(registration(found.kernels, found.variables))
     found.text = "".join(pieces)
     return found
 
@@ -96,31 +78,6 @@ def _parts(text: str) -> list[tuple[str, int, str]]:
         held.append(each)
     parts.append((file, line, "".join(held)))
     return parts
-
-
-def _registration(kernels: Sequence[CxxKernel]) -> str:
-    """Return the table of kernels, by which the module tells what it has."""
-    expanded = "".join(map(_expanded, kernels))
-    return (
-        f'\n# 1 "registration"\nstatic const atops::KernelRow atops_kernels[] = {{\n{expanded}{{}}}};\n'
-        'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
-        "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
-        f"{len(kernels)}, nullptr, 0}};\nreturn &module;\n}}\n"
-    )
-
-
-def _expanded(kernel: CxxKernel) -> str:
-    """Return a row of the table; the preprocessor is over, so no macro makes it."""
-    entry = f"atops::Entry<&{kernel.name}>"
-    names = " ".join(kernel.parameters)
-    return (
-        f'{{"{kernel.name.removeprefix("::")}", {entry}::enter, {entry}::rows, {entry}::count, '
-        f'{int(kernel.cooperative)}, "{names}", "{_quoted(kernel.file)}", {kernel.line}}},\n'
-    )
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 class _Rewriter:
@@ -440,10 +397,9 @@ class _Rewriter:
         words, at = [self.given[place].text], place + 1
         while True:
             at = self._next(at)
-            if self._text(at) in _SPECIFIERS:
-                words.append(self._text(at))
-                at += 1
-            elif self._text(at) in ("static", "inline", "extern", "const", "__forceinline__", "volatile"):
+            text = self._text(at)
+            if text in _SPECIFIERS or text in _BESIDE:
+                words.append(text)
                 at += 1
             elif self._text(at) in ("__attribute__", "alignas"):
                 at = closing(self.given, self._next(at + 1)) + 1
@@ -452,7 +408,7 @@ class _Rewriter:
         if "__global__" in words:
             self._kernel(place, at, "__cooperative__" in words or self._before(place) == "__cooperative__")
         elif "__constant__" in words or self._is_variable(at):
-            self._variable(words, at)
+            self._variable(words, place, at)
         out.append(" " * len(self.given[place].text))  # what follows keeps its column
         return place + 1
 
@@ -465,32 +421,66 @@ class _Rewriter:
                 depth += 1
             elif text == ">" and depth:
                 depth -= 1
-            elif depth == 0 and text in ("(", "{"):
+            elif depth == 0 and text in ("(", "operator"):
                 return False
-            elif depth == 0 and text in (";", "=", "["):
+            elif depth == 0 and text in (";", "=", "[", "{"):
                 return True
         return False
 
-    def _variable(self, words: list[str], at: int) -> None:
+    def _variable(self, words: list[str], place: int, at: int) -> None:
+        """Note variables, and let each name stand for where the host has it: what follows is changed in its place.
+
+        A constant expression stays as it is: it may be the extent of an array.
+        """
+        before = place - 1
+        while before >= 0 and (self.given[before].kind in ("space", "line") or self.given[before].text in _AHEAD):
+            words = [*words, self.given[before].text]
+            before -= 1
         end = self._end_of_declaration(at)
-        initial = any(each.text in ("=", "{") for each in self.given[at : end or at])
-        if "__constant__" not in words:
-            self._fault("device variables are not supported in C++ source: pass memory as an argument")
-        elif not initial:
-            self._fault("a __constant__ without a value is set by the host, which is not supported in C++ source")
+        name_at = None if end is None else self._declared_name(at, end)
+        if end is None or name_at is None:
+            return self._fault("a declaration of a variable that was not understood")
+        array = self._text(self._next(name_at + 1)) == "["
+        if "constexpr" in words or ("const" in words and not array and not self._is_pointer(at, end)):
+            return None
+        constant = "__constant__" in words
+        if not self._at_top or "extern" in words or '"C"' in words or self._is_template(place):
+            return self._fault(f"{words[0]} variables are defined at the top of the text or in a namespace")
+        line = self.line + self._join(place, name_at).count("\n")
+        behind = ";"
+        for start, stop in self._declarators(name_at, end):
+            start = self._next(start)
+            while start < stop and self.given[start].text in ("*", "const"):
+                start = self._next(start + 1)
+            if start >= stop or self.given[start].kind != "name":
+                return self._fault("a declaration of a variable that was not understood")
+            name = self.given[start].text
+            initial = f"__atops_initial_{name}"
+            self.given[start] = Token("name", initial)
+            behind += (
+                f" static {'const ' * constant}auto &{name} = atops::variable({len(self.found.variables)}, {initial});"
+            )
+            scope = "::".join(["", *(each for each in self.scopes if each), ""])
+            self.found.variables.append(CxxVariable(f"{scope}{name}", f"{scope}{initial}", constant, self.file, line))
+        self.given[end] = Token("mark", behind)
+        for each in range(place + 1, at):
+            if self.given[each].text in _SPECIFIERS:
+                self.given[each] = Token("space", " ")
+        return None
 
     def _kernel(self, place: int, at: int, cooperative: bool) -> None:
         """Note a kernel whose name and parameters follow."""
         if not self._at_top:
             return self._fault("a kernel is a member of a class, or in a function; it is a function (TOPS C++, 8.1)")
-        if self._is_template(place):
-            return None  # it is launched by what instantiates it
+        template = self._is_template(place)
         opening = at
         while opening < len(self.given) and self.given[opening].text not in ("(", ";", "{"):
             opening += 1
         name_at = opening - 1
         while name_at > at and self.given[name_at].kind in ("space", "line"):
             name_at -= 1
+        if template and self._text(name_at) in (">", ">>>"):
+            return self._instance(at, opening)
         if self._text(opening) != "(" or self.given[name_at].kind != "name":
             return self._fault("__global__ is followed by no function")
         if self._join(at, name_at).split() != ["void"]:
@@ -504,9 +494,24 @@ class _Rewriter:
         body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}
         dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
         line = self.line + self._join(place, name_at).count("\n")
-        self.found.kernels.append(
-            CxxKernel(name, self._parameter_names(opening, end), cooperative, self.file, line, dynamic)
-        )
+        kernel = CxxKernel(name, self._parameter_names(opening, end), cooperative, self.file, line, dynamic)
+        if template:
+            self.found.templates[name.removeprefix("::")] = kernel
+        else:
+            self.found.kernels.append(kernel)
+        return None
+
+    def _instance(self, at: int, opening: int) -> None:
+        """Take `template __global__ void name<arguments>(...);`: a kernel of a template that stands before it."""
+        words = [each.text for each in self.given[at:opening] if each.kind not in ("space", "line")]
+        if words[:1] != ["void"]:
+            return self._fault("__global__ is followed by no function")
+        name = spelled(" ".join(words[1:]))
+        scope = [each for each in self.scopes if each]
+        template = self.found.templates.get("::".join([*scope, name.partition("<")[0]]))
+        if template is None:
+            return self._fault(f"{name} is made of no template of a kernel that stands before it")
+        self.found.kernels.append(replace(template, name="::".join(["", *scope, name])))
         return None
 
     def _is_template(self, place: int) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ("Token", "closing", "tokens")
+__all__ = ("Token", "closing", "spelled", "tokens")
 
 
 class Token(NamedTuple):
@@ -38,6 +38,14 @@ def tokens(text: str) -> Iterator[Token]:
         if kind == "fence":
             kind = "raw"
         yield Token("text" if kind == "raw" else kind, found.group())
+
+
+def spelled(name: str) -> str:
+    """Return a qualified name, with the arguments of a template if it has some, as it is always spelled here.
+
+    Spaces stay between words only: "scale<unsigned char,4>".
+    """
+    return re.sub(r"\s*([^\w\s]+)\s*", r"\1", " ".join(name.split())).removeprefix("::")
 
 
 def closing(given: Sequence[Token], start: int) -> int:

@@ -15,7 +15,9 @@ from atops.base.errors import CompilationError
 from atops.device.native.library import SOURCES, NativeModule, load_module
 from atops.device.native.toolchain import FLAGS, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
-from atops.kernels.cxx.rewrite import CxxKernel, Rewritten, rewrite
+from atops.kernels.cxx.registration import CxxKernel, Rewritten
+from atops.kernels.cxx.rewrite import rewrite
+from atops.kernels.cxx.variables import LoadedModule
 from atops.kernels.source.diagnostics import DiagnosticLog, SourcePosition, SourceText
 from atops.kernels.source.options import CompileOptions
 from atops.kernels.source.python_unit import Definitions
@@ -33,29 +35,34 @@ _PRIVATE = re.compile(r"__atops_\w+|atops::")
 
 
 class CxxUnit:
-    """A compiled text. Each execution gives kernels of the same module."""
+    """A compiled text. Each execution gives kernels of the same machine code, and variables of its own."""
 
     language = LANGUAGE
 
-    def __init__(self, path: Path, kernels: Sequence[CxxKernel], target: str) -> None:
+    def __init__(self, path: Path, kernels: Sequence[CxxKernel], name: str) -> None:
         self.path = path
         self.kernels = list(kernels)
-        self._target = target
+        self.name = name
         self._module: NativeModule | None = None
 
     def execute(self) -> Definitions:
         """Return its kernels, loaded now."""
         if self._module is None:
             self._module = load_module(self.path)
+        module = LoadedModule(self._module, self.name)
         rows = {row.name.decode(): row for row in self._module.kernels}
-        made = (NativeKernel(self._module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
-        return Definitions({each.name: each for each in made})
+        made = (NativeKernel(module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
+        return Definitions({each.name: each for each in made}, variables=module.variables)
 
 
 def read_cxx(
-    source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog
+    source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog,
+    uses: Sequence[str] = (),
 ) -> CxxUnit | None:  # fmt: skip
-    """Compile a text and its headers. Returns None where `log` has an error. Raises NotSupported without a compiler."""
+    """Compile a text and its headers. Returns None where `log` has an error. Raises NotSupported without a compiler.
+
+    `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template.
+    """
     toolchain = find_toolchain()
     before = len(log.errors)
     with tempfile.TemporaryDirectory(prefix="atops-") as folder:
@@ -63,13 +70,13 @@ def read_cxx(
         preprocessed = _preprocess(toolchain, texts, options, log)
         if preprocessed is None:
             return None
-        found = rewrite(preprocessed, texts.names, options.target.gcu_arch)
+        found = rewrite(preprocessed, texts.names, options.target.gcu_arch, [each for each in uses if "<" in each])
         for fault in found.faults:
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:
             return None
         path = _compile(toolchain, found, texts, options, log)
-    return None if path is None else CxxUnit(path, found.kernels, options.target.name)
+    return None if path is None else CxxUnit(path, found.kernels, PurePosixPath(source.name).stem)
 
 
 class _Texts:

@@ -30,7 +30,7 @@ from atops.device.span.span import Span
 from atops.kernels.memory.sharing import CONSTANTS
 from atops.kernels.memory.spaces import LanguageSpace
 
-__all__ = ("Shape", "Variable", "constant", "device_variable", "extents_of", "set_aside", "variables_named")
+__all__ = ("Shape", "Variable", "constant", "declare", "device_variable", "extents_of", "set_aside", "variables_named")
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 MOST_DIMENSIONS = 64  # of a numpy array
@@ -244,6 +244,17 @@ def constant(dtype: DTypeLike, init: object = None, *, shape: Shape | None = Non
     initial = _initial_value(dtype, init, shape, name, "constant")
     module = frame.f_globals.get("__name__", "")
     variable = Variable(initial, name, module, Site(frame.f_code, frame.f_lasti), True)
+    _declared.add(variable)
+    return variable
+
+
+def declare(initial: Array, name: str, module: str, site: Site, is_constant: bool) -> Variable:
+    """Declare a variable of a text in another language, which begins as `initial`. Raises InvalidValue for its size."""
+    space = "constant" if is_constant else "global"
+    if initial.nbytes > MOST_BYTES[space]:
+        raise InvalidValue(f"{name} has {initial.nbytes} bytes; {space} memory has {MOST_BYTES[space]}")
+    initial.flags.writeable = False
+    variable = Variable(initial, name, module, site, is_constant)
     _declared.add(variable)
     return variable
 

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 1;
+constexpr uint32_t VERSION = 2;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -120,13 +120,18 @@ struct KernelRow {
     int32_t line;
 };
 
+// A variable of the device. What it begins with lies in the module; where it is on a device, the host says (`place`).
 struct VariableRow {
     const char *name;
-    void *address;
+    const void *initial;
     uint64_t bytes;
     int8_t kind;
     uint16_t element_bytes;
     int32_t constant;
+    int32_t rank;
+    int64_t extents[MOST_DIMENSIONS];
+    const char *file;
+    int32_t line;
 };
 
 // What a module has, returned by its one exported function `atops_module`.

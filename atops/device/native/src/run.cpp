@@ -283,11 +283,6 @@ bool in_global(Run *run, uint64_t low, uint64_t high) {
     const Range *found = std::upper_bound(run->ranges, end, low,
                                           [](uint64_t address, const Range &range) { return address < range.low; });
     if (found != run->ranges && high <= found[-1].high && low >= found[-1].low) return true;
-    for (int each = 0; each < run->module->variable_count; ++each) {
-        const VariableRow &row = run->module->variables[each];
-        uint64_t base = reinterpret_cast<uint64_t>(row.address);
-        if (low >= base && high <= base + row.bytes) return true;
-    }
     Range other;
     return run->find && run->find(low, &other) && low >= other.low && high <= other.high;
 }
@@ -497,6 +492,15 @@ extern "C" {
 uint32_t atops_version() { return VERSION; }
 
 void atops_attach(const Module *module) { module->attach(&RUNTIME); }
+
+// Say where the variables are of the module that is loaded next; null: where its own initial values lie.
+static void *const *prepared;
+
+void atops_prepare(void *const *places) { prepared = places; }
+
+void *atops_place(int32_t number, const volatile void *initial) {
+    return prepared ? prepared[number] : const_cast<void *>(initial);
+}
 
 // Run. Returns 0 where all threads have left the kernel, else the fault, which the run describes.
 int32_t atops_run(Run *run) {

@@ -90,6 +90,14 @@ struct DynamicShared {
     T *operator+(ptrdiff_t count) const { return get() + count; }
 };
 
+// A variable of the device: where the host has it on the device that this copy of the module is for.
+extern "C" void *atops_place(int32_t number, const volatile void *initial);
+
+template <class T>
+inline T &variable(int32_t number, T &initial) {
+    return *static_cast<T *>(atops_place(number, &initial));
+}
+
 [[noreturn]] inline void fail(Fault fault, const char *text, const char *file, int line) {
     runtime->fail(fault, text, {file, line});
     __builtin_unreachable();
@@ -207,6 +215,20 @@ struct Entry<kernel> {
     static constexpr int count = sizeof...(P);
     static constexpr ParameterRow rows[sizeof...(P) + 1] = {row_of<P>()..., {}};
 };
+
+template <class T>
+constexpr VariableRow variable_row(const char *name, const T &initial, bool constant, const char *file, int line) {
+    using Element = std::remove_cv_t<std::remove_all_extents_t<T>>;
+    constexpr int rank = std::rank_v<T> <= MOST_DIMENSIONS ? std::rank_v<T> : 1;
+    constexpr bool number = Kind<Element>::value != 'V' && Kind<Element>::value != 'P';
+    VariableRow row = {name, &initial, sizeof(T), int8_t(number ? Kind<Element>::value : 'V'), sizeof(Element),
+                       constant, rank, {}, file, line};
+    [&]<size_t... I>(std::index_sequence<I...>) {
+        ((row.extents[I] = int64_t(std::extent_v<T, I>)), ...);
+    }(std::make_index_sequence<rank>());
+    if (std::rank_v<T> > MOST_DIMENSIONS) row.extents[0] = sizeof(T) / sizeof(Element);
+    return row;
+}
 
 inline void attach(const Runtime *given) { runtime = given; }
 

@@ -1,0 +1,82 @@
+"""What was found in a text in TOPS C++, and the tables by which its module tells what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+__all__ = ("CxxKernel", "CxxVariable", "Fault", "Rewritten", "registration")
+
+
+@dataclass(frozen=True, slots=True)
+class CxxKernel:
+    """A kernel that was found: its qualified name, the names of its parameters, and where it is."""
+
+    name: str
+    parameters: tuple[str, ...]
+    cooperative: bool
+    file: str
+    line: int
+    dynamic_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CxxVariable:
+    """A variable of the device: its qualified name, the name of what it begins with, and where it is."""
+
+    name: str
+    initial: str
+    constant: bool
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something of a text that is refused, and where."""
+
+    message: str
+    file: str
+    line: int
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A text for the compiler, and what was found on the way."""
+
+    text: str = ""
+    kernels: list[CxxKernel] = field(default_factory=list)
+    templates: dict[str, CxxKernel] = field(default_factory=dict)  # of kernels, by name; each use of one is a kernel
+    variables: list[CxxVariable] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable]) -> str:
+    """Return the tables by which the module tells what it has."""
+    expanded = "".join(map(_expanded, kernels))
+    rows = "".join(
+        f'atops::variable_row("{each.name.removeprefix("::")}", {each.initial}, {int(each.constant)}, '
+        f'"{_quoted(each.file)}", {each.line}),\n'
+        for each in variables
+    )
+    return (
+        f'\n# 1 "registration"\nstatic const atops::KernelRow atops_kernels[] = {{\n{expanded}{{}}}};\n'
+        f"static const atops::VariableRow atops_variables[] = {{\n{rows}{{}}}};\n"
+        'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
+        "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
+        f"{len(kernels)}, atops_variables, {len(variables)}}};\nreturn &module;\n}}\n"
+    )
+
+
+def _expanded(kernel: CxxKernel) -> str:
+    """Return a row of the table; the preprocessor is over, so no macro makes it."""
+    entry = f"atops::Entry<&{kernel.name}>"
+    names = " ".join(kernel.parameters)
+    return (
+        f'{{"{kernel.name.removeprefix("::")}", {entry}::enter, {entry}::rows, {entry}::count, '
+        f'{int(kernel.cooperative)}, "{names}", "{_quoted(kernel.file)}", {kernel.line}}},\n'
+    )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
