@@ -174,7 +174,7 @@ def _built(toolchain: Toolchain) -> Path:
     contents = [path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.is_file()]
     key = key_of(["runtime", toolchain.version, processor(), *contents])
     if (found := kept(key)) is not None:
-        return found
+        return found.path
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "runtime.so"
         toolchain.library([SOURCES / unit for unit in UNITS], made)

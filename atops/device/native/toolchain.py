@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from atops.base.errors import CompilationError, IllegalState, NotSupported
 
-__all__ = ("FLAGS", "Toolchain", "cache_folder", "find_toolchain", "keep", "kept", "key_of", "processor")
+__all__ = ("FLAGS", "Kept", "Toolchain", "cache_folder", "find_toolchain", "keep", "kept", "key_of", "processor")
 
 NAMED = "ATOPS_CXX"  # in the environment: the compiler to use
 FOLDER = "ATOPS_CACHE"  # in the environment: where results are kept
@@ -149,21 +150,33 @@ def key_of(parts: Iterable[str | bytes]) -> str:
     return digest.hexdigest()[:40]
 
 
-def kept(key: str) -> Path | None:
+class Kept(NamedTuple):
+    """A result that is kept, and what was written down about it."""
+
+    path: Path
+    notes: str
+
+
+def kept(key: str) -> Kept | None:
     """Return the result that is kept under a key, once its bytes were compared with their digest; None without one."""
     path = cache_folder() / f"{key}.so"
     try:
-        said = path.with_suffix(".sum").read_text()
-        return path if hashlib.sha256(path.read_bytes()).hexdigest() == said else None
-    except OSError:
+        digest, _, notes = path.with_suffix(".sum").read_text().partition("\n")
+        return Kept(path, notes) if _digest(path.read_bytes(), notes) == digest else None
+    except (OSError, UnicodeDecodeError):
         return None
 
 
-def keep(key: str, made: Path) -> Path:
+def keep(key: str, made: Path, notes: str = "") -> Path:
     """Keep a result under a key: written aside and renamed, so that nothing sees a half of it."""
     path, data = cache_folder() / f"{key}.so", made.read_bytes()
-    for target, content in ((path, data), (path.with_suffix(".sum"), hashlib.sha256(data).hexdigest().encode())):
+    about = f"{_digest(data, notes)}\n{notes}".encode()
+    for target, content in ((path, data), (path.with_suffix(".sum"), about)):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(content)
         os.replace(file.name, target)
     return path
+
+
+def _digest(data: bytes, notes: str) -> str:
+    return hashlib.sha256(hashlib.sha256(data).digest() + notes.encode()).hexdigest()

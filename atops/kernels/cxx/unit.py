@@ -6,9 +6,12 @@ package, those of the C++ library, and the named texts of its program; nothing e
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError
@@ -17,8 +20,9 @@ from atops.device.native.toolchain import FLAGS, Toolchain, find_toolchain, keep
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.registration import CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
+from atops.kernels.cxx.tokens import spelled
 from atops.kernels.cxx.variables import LoadedModule
-from atops.kernels.source.diagnostics import DiagnosticLog, SourcePosition, SourceText
+from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity, SourcePosition, SourceText
 from atops.kernels.source.options import CompileOptions
 from atops.kernels.source.python_unit import Definitions
 
@@ -26,6 +30,7 @@ __all__ = ("LANGUAGE", "CxxUnit", "read_cxx")
 
 LANGUAGE = "TOPS C++"
 INCLUDE = Path(__file__).parent / "include"
+_OURS = frozenset((".h", ".cpp", ".py"))
 OPTIMISED = ("-O2", "-ftree-vectorize", "-g1")  # lines only: faults of the processor are told with theirs
 
 _SAID = re.compile(
@@ -64,19 +69,47 @@ def read_cxx(
     `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template.
     """
     toolchain = find_toolchain()
+    key = _key(toolchain, source, headers, options, uses)
+    name = PurePosixPath(source.name).stem
+    if (known := kept(key)) is not None:
+        kernels, said = json.loads(known.notes)
+        log.again(Diagnostic(Severity(severity), *rest) for severity, *rest in said)
+        return CxxUnit(known.path, [CxxKernel(each, tuple(names), *rest) for each, names, *rest in kernels], name)
     before = len(log.errors)
     with tempfile.TemporaryDirectory(prefix="atops-") as folder:
         texts = _Texts(source, headers, Path(folder))
         preprocessed = _preprocess(toolchain, texts, options, log)
         if preprocessed is None:
             return None
-        found = rewrite(preprocessed, texts.names, options.target.gcu_arch, [each for each in uses if "<" in each])
+        found = rewrite(
+            preprocessed, texts.names, options.target.gcu_arch, [spelled(each) for each in uses if "<" in each]
+        )
         for fault in found.faults:
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:
             return None
-        path = _compile(toolchain, found, texts, options, log)
-    return None if path is None else CxxUnit(path, found.kernels, PurePosixPath(source.name).stem)
+        made = _compile(toolchain, found, texts, options, log)
+        if made is None:
+            return None
+        notes = json.dumps([[astuple(each) for each in found.kernels], [astuple(each) for each in log.entries]])
+        return CxxUnit(keep(key, made, notes), found.kernels, name)
+
+
+def _key(
+    toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, uses: Sequence[str]
+) -> str:  # fmt: skip
+    """Return the digest of all that the module depends on: where nothing has changed, no compiler is called."""
+    texts = [source.name, source.text, *(part for pair in sorted(headers.items()) for part in pair)]
+    asked = json.dumps([options.arguments(), list(uses)])
+    return key_of(["module", toolchain.version, processor(), _ours(), *FLAGS, *OPTIMISED, asked, *texts])
+
+
+@cache
+def _ours() -> str:
+    """Return the digest of the headers that every program gets, and of what rewrites its text."""
+    here = Path(__file__).parent
+    files = [path for folder in (INCLUDE, SOURCES, here) for path in sorted(folder.rglob("*")) if path.suffix in _OURS]
+    return key_of([part for path in files for part in (path.name, path.read_bytes())])
 
 
 class _Texts:
@@ -137,13 +170,8 @@ def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
 def _compile(
     toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog
 ) -> Path | None:  # fmt: skip
-    """Return the module's file, compiled unless it is kept. None where `log` has an error."""
+    """Return the module's file. None where `log` has an error."""
     flags = [*OPTIMISED, "-march=native", *(["-w"] if options.no_warnings else [])]
-    # Where the texts lay for the compiler is chance, and no part of what it made of them.
-    text = found.text.replace(str(texts.folder), "")
-    key = key_of(["module", toolchain.version, processor(), *FLAGS, *flags, text])
-    if (path := kept(key)) is not None:
-        return path
     made = texts.folder / "module.so"
     result = toolchain.run([*FLAGS, "-shared", *flags, "-x", "c++-cpp-output", "-", "-o", str(made)], found.text)
     failed = result.returncode != 0
@@ -152,7 +180,7 @@ def _compile(
         return None
     if not made.exists():
         raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
-    return keep(key, made)
+    return made
 
 
 def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:

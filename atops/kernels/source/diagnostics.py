@@ -125,6 +125,14 @@ class DiagnosticLog:
         """Add to the message before it."""
         self._notes.append(_diagnostic(Severity.NOTE, message, source, where))
 
+    def again(self, entries: Iterable[Diagnostic]) -> None:
+        """Report what another compilation of the same texts reported."""
+        for each in entries:
+            if each.severity is Severity.NOTE:
+                self._notes.append(each)
+            else:
+                self._open(each)
+
     @property
     def entries(self) -> tuple[Diagnostic, ...]:
         """Return every diagnostic: by text in the order in which texts were first named, then by line and column."""

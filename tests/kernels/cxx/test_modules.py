@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_what_is_kept_is_compared_before_it_is_loaded(tmp_path: Path, monkeypatc
     k.compile_source(SCALE, "scale.tops").kernels  # noqa: B018  # loads it, and the runtime perhaps
     [kept] = [path for path in tmp_path.glob("native/*.so") if b"scale" in path.read_bytes()]
     assert kept.parent.stat().st_mode & 0o777 == 0o700
-    assert toolchain.kept(kept.stem) == kept
+    known = toolchain.kept(kept.stem)
+    assert known is not None and known.path == kept
     with kept.open("ab") as file:
         file.write(b"more")
     assert toolchain.kept(kept.stem) is None
@@ -112,3 +114,30 @@ def test_the_program_of_the_page_runs() -> None:
     page = (Path(__file__).parents[3] / "docs/cxx.md").read_text()
     text = page.split("```python fragment\n")[1].split("```")[0]
     exec(compile(text, "docs/cxx.md", "exec"), {"__name__": "page"})
+
+
+@pytest.mark.slow
+def test_what_is_kept_calls_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text, headers and options are found with their warnings; another of these is compiled."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    called: list[Sequence[str]] = []
+    run = toolchain.Toolchain.run
+
+    def counted(self: toolchain.Toolchain, arguments: Sequence[str], source: str | None = None) -> Any:
+        called.append(arguments)
+        return run(self, arguments, source)
+
+    monkeypatch.setattr(toolchain.Toolchain, "run", counted)
+    text = '#include "n.h"\n#warning so\n__global__ void f(int *x, short y) { *x = N; }'
+
+    def compiled(options: Sequence[str] = (), header: str = "#define N 3") -> k.CompiledProgram:
+        called.clear()
+        return k.compile_source(text, "f.tops", options, {"n.h": header})
+
+    first = compiled()
+    assert len(called) == 2 and [each.severity for each in first.log] == ["warning"]
+    again = compiled()
+    assert not called and list(again.log) == list(first.log)
+    assert list(again.kernels["f"].parameters) == ["x", "y"] and not called
+    for other in (compiled(["-DM=1"]), compiled(header="#define N 4"), compiled(["-w"])):
+        assert called and other.kernels
