@@ -69,12 +69,41 @@ class NativeEntry(Protocol):
     name: str
     arguments: Any
     allocations: tuple[Allocation, ...]
+    plan: _Plan | None  # of the grid that runs it, once a block of it has begun
 
     def on(self, chip: Any) -> tuple[NativeLoaded, int]:
         """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables."""
 
     def find(self, address: int, chip: Any) -> tuple[int, int] | None:
         """Return the live memory of the host's that an address is in."""
+
+
+class _Plan:
+    """What the runs of all blocks of a grid have in common, and what that refers to."""
+
+    __slots__ = ("_table", "grid", "loaded", "memory", "run")
+
+    def __init__(self, grid: Grid, entry: NativeEntry) -> None:
+        """Plan. Raises OutOfMemory for the module's variables."""
+        self.grid = grid
+        self.loaded, enter = entry.on(grid.chip)
+        module = self.loaded.module
+        self.memory = (*entry.allocations, *self.loaded.allocations)
+        self.run = run = Run()
+        run.version = VERSION
+        run.gcu_arch = grid.arch.gcu_arch
+        run.module, run.enter = module.address, enter
+        run.text_low, run.text_high = module.text_low, module.text_high
+        run.arguments = ctypes.addressof(entry.arguments)
+        run.grid, run.block = Dim(*grid.grid_dim), Dim(*grid.block_dim)
+        run.cooperative = grid.cooperative
+        run.dynamic_shared = grid.shared_bytes
+        run.seeded = grid.options.seed is not None
+        run.eager = grid.options.dte == "eager"
+        ranges = sorted({_range(each) for each in self.memory if each.alive})
+        self._table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
+        run.ranges, run.range_count = self._table, len(ranges)
+        run.find, run.print = _FIND, _PRINT
 
 
 class NativeBlock(Block):
@@ -171,34 +200,22 @@ class NativeBlock(Block):
     def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[object, ...]]:
         """Return the run, and what it refers to."""
         grid = self.grid
-        self._loaded, enter = entry.on(grid.chip)
-        module = self._loaded.module
-        self._memory = (*entry.allocations, *self._loaded.allocations)
-        run = Run()
-        run.version = VERSION
-        run.gcu_arch = grid.arch.gcu_arch
-        run.module, run.enter = module.address, enter
-        run.text_low, run.text_high = module.text_low, module.text_high
-        run.arguments = ctypes.cast(entry.arguments, ctypes.c_void_p)
-        run.grid, run.block = Dim(*grid.grid_dim), Dim(*grid.block_dim)
-        run.blocks, run.cooperative = len(blocks), grid.cooperative
-        run.dynamic_shared = grid.shared_bytes
-        seed = grid.options.seed
-        run.seeded = seed is not None
-        run.seed = 0 if seed is None else grid.rng.getrandbits(63) ^ self.linear
-        run.eager = grid.options.dte == "eager"
+        plan = entry.plan
+        if plan is None or plan.grid is not grid:
+            plan = entry.plan = _Plan(grid, entry)
+        self._loaded, self._memory = plan.loaded, plan.memory
+        run = Run.from_buffer_copy(plan.run)
+        run.blocks = len(blocks)
+        if run.seeded:
+            run.seed = grid.rng.getrandbits(63) ^ self.linear
         places = (BlockPlace * len(blocks))()
         for each, place in zip(blocks, places, strict=True):
             place.index = Dim(*each.index)
             place.l2, place.l1 = _pads(each.cluster, self._places_of(each))
         run.places = places
-        ranges = sorted({_range(each) for each in self._memory if each.alive})
-        table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
-        run.ranges, run.range_count = table, len(ranges)
-        run.find, run.print = _FIND, _PRINT
         # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
-        pads = [(each.cluster.l2, *[sip.l1 for sip in self._places_of(each)]) for each in blocks]
-        return run, (places, table, entry, pads, module)
+        pads = [(each.cluster.l2, *each.cluster.native[3]) for each in blocks]
+        return run, (places, plan, entry, pads)
 
     def found(self, address: int) -> tuple[int, int] | None:
         """Return the live memory that an address is in."""
@@ -338,7 +355,8 @@ def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, Any]:
     known = cluster.native
     if known is None:
         own = (Pad * len(cluster.sips))(*[_pad(sip.l1) for sip in cluster.sips])
-        cluster.native = known = _pad(cluster.l2), own, ctypes.cast(own, ctypes.POINTER(Pad))
+        memories = (cluster.l2, *[sip.l1 for sip in cluster.sips])
+        cluster.native = known = _pad(cluster.l2), own, ctypes.cast(own, ctypes.POINTER(Pad)), memories
     if sips == cluster.sips[: len(sips)]:
         return known[0], known[2]
     return known[0], ctypes.cast((Pad * len(sips))(*[_pad(sip.l1) for sip in sips]), ctypes.POINTER(Pad))

@@ -61,7 +61,7 @@ class NativeKernel(Kernel[...]):
 class NativeLaunch(BoundKernel):
     """A native kernel with the arguments of one launch."""
 
-    __slots__ = ("_memory", "arguments")
+    __slots__ = ("_memory", "arguments", "plan")
 
     native: Callable[..., Any] | None = NativeBlock
 
@@ -69,6 +69,7 @@ class NativeLaunch(BoundKernel):
         """Bind what each parameter got."""
         super().__init__(kernel, values)
         self.arguments: Any = None
+        self.plan: Any = None
         self._memory: Any = None
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
