@@ -25,6 +25,7 @@ from atops.hip.header.functions import FUNCTIONS
 from atops.hip.header.pointers import DeviceArray as DeviceArray
 from atops.hip.header.pointers import Pointer as Pointer
 from atops.hip.header.structs import *  # noqa: F403
+from atops.hip.hiprtc import hiprtcDestroyProgram as hiprtcDestroyProgram  # hip-python's programs call it here, too
 
 VALUES = (constants, enumerations, structs)
 EXTRAS = ("DeviceArray", "Pointer", "check", "hipError_t", "host_view")

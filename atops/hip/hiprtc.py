@@ -70,26 +70,26 @@ TWINS: Final[dict[str, Any]] = {}  # none of them waits
 SUCCESS: Final = hiprtcResult.HIPRTC_SUCCESS
 call: Final = Bridge(NAME, RTC_FUNCTIONS, TWINS, SUCCESS, CODES.code_of, _remember, {})
 # Options of compilers that change nothing here: results do not depend on them.
-WITHOUT_EFFECT: Final = ("-O", "-std=", "--std=", "-g", "-ffast-math", "-fgpu-rdc", "-mno-", "-W", "-x")
+WITHOUT_EFFECT: Final = ("-O", "-std=", "--std=", "-g", "-f", "-m", "-W", "-R", "-x", "--fmad=")
+CHIP: Final = ("--offload-arch", "--gpu-architecture", "-arch", "-march")  # "gfx90a:xnack-": features are left out
 AFTER: Final[Mapping[Any, Any]] = {
     Result.IllegalState: hiprtcResult.HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION
 }  # fmt: skip
 
 
 @call
-def hiprtcGetErrorString(result: object) -> str:
+def hiprtcGetErrorString(result: object) -> bytes:
     """Return the name of a code; "Invalid HIPRTC error code" for other values."""
     try:
-        return hiprtcResult(result).name  # type: ignore[arg-type]  # ValueError for other types too
+        return hiprtcResult(result).name.encode()  # type: ignore[arg-type]  # ValueError for other types too
     except ValueError:
-        return "Invalid HIPRTC error code"
+        return b"Invalid HIPRTC error code"
 
 
 hiprtcVersion = derived(tops.topsrtcVersion, call)
 hiprtcAddNameExpression = derived(tops.topsrtcAddNameExpression, call.instead(AFTER))
 hiprtcGetProgramLogSize = derived(tops.topsrtcGetProgramLogSize, call)
 hiprtcGetCodeSize = derived(tops.topsrtcGetCodeSize, call)
-hiprtcGetLoweredName = derived(tops.topsrtcGetLoweredName, call)
 hiprtcDestroyProgram = derived(tops.topsrtcDestroyProgram, call)
 
 
@@ -116,9 +116,23 @@ def hiprtcCompileProgram(prog: int, numOptions: int, options: Sequence[Text] | N
     text, which the log has with their places; INVALID_OPTION; INVALID_INPUT; INVALID_PROGRAM.
     """
     given = listed(() if is_null(options) else options, numOptions, "options")
-    texts = [text_of(each, "one of options").split(":")[0] for each in given]
-    kept = [each for each in texts if each == "-Werror" or not each.startswith(WITHOUT_EFFECT)]
+    texts = [text_of(each, "one of options") for each in given]
+    kept = [each.split(":")[0] if each.startswith(CHIP) else each for each in texts if _has_effect(each)]
     unwrap(tops.topsrtcCompileProgram)(prog, len(kept), kept)
+
+
+@call
+def hiprtcGetLoweredName(prog: int, name_expression: Text) -> bytes:
+    """Return the name that the module has for a name expression, added before the compilation.
+
+    NAME_EXPRESSION_NOT_VALID: not added, or it names nothing; NO_LOWERED_NAMES_BEFORE_COMPILATION; INVALID_PROGRAM.
+    """
+    lowered: str = unwrap(tops.topsrtcGetLoweredName)(prog, name_expression)
+    return lowered.encode()
+
+
+def _has_effect(option: str) -> bool:
+    return option == "-Werror" or option.startswith(CHIP) or not option.startswith(WITHOUT_EFFECT)
 
 
 @call

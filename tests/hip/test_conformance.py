@@ -136,7 +136,7 @@ class TestStreams(Conformance):
         Case("hipStreamGetFlags", "dead", lambda world: (dead_stream(world),), E.hipErrorInvalidHandle),
         Case("hipStreamGetPriority", "dead", lambda world: (dead_stream(world),), E.hipErrorInvalidHandle),
         Case("hipExtStreamCreateWithCUMask", "no words", (0, [1]), E.hipErrorInvalidValue),
-        Case("hipExtStreamCreateWithCUMask", "no SIP", (1, [0xFF000000]), E.hipErrorInvalidValue),
+        Case("hipExtStreamCreateWithCUMask", "null", (1, None), E.hipErrorInvalidValue),
         Case("hipExtStreamCreateWithCUMask", "other SIPs in each cluster", (1, [0x1003]), E.hipErrorInvalidValue),
         Case("hipExtStreamGetCUMask", "null", (None, 1, None), E.hipErrorInvalidValue),
         Case("hipExtStreamGetCUMask", "no room", (None, 0, host()), E.hipErrorInvalidValue),
@@ -190,9 +190,19 @@ class TestPools(Conformance):
         Case("hipMemPoolGetAttribute", "too small", lambda w: (pool(w), 4, ctypes.c_int()), E.hipErrorInvalidValue),
         Case("hipMemPoolGetAttribute", "none such", lambda w: (pool(w), 9, ctypes.c_uint64()), E.hipErrorInvalidValue),
         Case("hipMemPoolSetAccess", "its own device",
-             lambda w: (pool(w), hip.hipMemAccessDesc(hip.hipMemLocation(1, 0), 0), 1), E.hipErrorInvalidValue),
+             lambda w: (pool(w), hip.hipMemAccessDesc(hip.hipMemLocation(1, 0), 0), 1), E.hipErrorInvalidDevice),
         Case("hipMemPoolSetAccess", "count",
              lambda w: (pool(w), hip.hipMemAccessDesc(hip.hipMemLocation(1, 1), 3), 2), E.hipErrorInvalidValue),
+        *(
+            Case("hipMemPoolSetAccess", what, lambda w, desc=desc, count=count: (pool(w), desc, count), code)
+            for what, desc, count, code in (
+                ("more than devices", hip.hipMemAccessDesc(hip.hipMemLocation(1, 0), 3), 3, E.hipErrorInvalidDevice),
+                ("no device", hip.hipMemAccessDesc(hip.hipMemLocation(1, 2), 3), 1, E.hipErrorInvalidDevice),
+                ("below the devices", hip.hipMemAccessDesc(hip.hipMemLocation(1, -1), 3), 1, E.hipErrorInvalidDevice),
+                ("location", hip.hipMemAccessDesc(hip.hipMemLocation(0, 0), 3), 1, E.hipErrorInvalidValue),
+                ("access", hip.hipMemAccessDesc(hip.hipMemLocation(1, 0), 0xFFFF), 1, E.hipErrorInvalidValue),
+            )
+        ),
         Case("hipMemPoolGetAccess", "no device", lambda w: (pool(w), hip.hipMemLocation(1, 9)), E.hipErrorInvalidValue),
         Case("hipMemPoolCreate", "type", lambda w: (props(w, allocType=0),), E.hipErrorInvalidValue),
         Case("hipMemPoolCreate", "place", lambda w: (props(w, location=hip.hipMemLocation(0, 0)),),
@@ -205,8 +215,8 @@ class TestPools(Conformance):
         Case("hipMallocFromPoolAsync", "more than it has", lambda w: (1 << 30, pool(w, maxSize=1 << 20), None),
              E.hipErrorOutOfMemory),
         Case("hipDeviceGetDefaultMemPool", "no device", (2,), E.hipErrorInvalidDevice),
-        Case("hipDeviceGetMemPool", "no device", (2,), E.hipErrorInvalidDevice),
-        Case("hipDeviceSetMemPool", "no device", lambda w: (2, pool(w)), E.hipErrorInvalidDevice),
+        Case("hipDeviceGetMemPool", "no device", (2,), E.hipErrorInvalidValue),
+        Case("hipDeviceSetMemPool", "no device", lambda w: (2, pool(w)), E.hipErrorInvalidValue),
         Case("hipDeviceSetMemPool", "of another device", lambda w: (1, pool(w)), E.hipErrorInvalidValue),
     )  # fmt: skip
     unreachable: ClassVar = {

@@ -344,7 +344,7 @@ def test_runtime_compilation(world: World) -> None:
     assert hiprtc.hiprtcGetProgramLog(program, bytearray(1)) == (R.HIPRTC_ERROR_INVALID_INPUT,)
     assert hiprtc.hiprtcCompileProgram(12345, 0, None) == (R.HIPRTC_ERROR_INVALID_PROGRAM,)
     assert hiprtc.hiprtcCreateProgram(None, b"x", 0, None, None) == (R.HIPRTC_ERROR_INVALID_INPUT, None)
-    assert answers(hiprtc.hiprtcGetErrorString(R.HIPRTC_ERROR_COMPILATION)) == "HIPRTC_ERROR_COMPILATION"
+    assert answers(hiprtc.hiprtcGetErrorString(R.HIPRTC_ERROR_COMPILATION)) == b"HIPRTC_ERROR_COMPILATION"
     assert len(answers(hiprtc.hiprtcVersion())) == 2
 
 

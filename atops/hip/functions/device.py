@@ -18,7 +18,7 @@ from atops.bridge.handles import current_device, device_at
 from atops.hip.functions.api import call, derived, forget, last
 from atops.hip.functions.host import host_bytes_of
 from atops.hip.header.constants import VERSION, hipDeviceLmemResizeToMax
-from atops.hip.header.enumerations import hipDeviceAttribute_t
+from atops.hip.header.enumerations import hipDeviceAttribute_t, hipMemAllocationHandleType
 from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.structs import BITS, hipDeviceArch_t, hipDeviceProp_t, hipUUID
 from atops.runtime.device import Device
@@ -174,6 +174,7 @@ def _properties_of(device: Device) -> hipDeviceProp_t:
         hostRegisterSupported=1,
         hostRegisterReadOnlySupported=1,
         memoryPoolsSupported=1,
+        memoryPoolSupportedHandleTypes=hipMemAllocationHandleType.hipMemHandleTypePosixFileDescriptor,
         ipcEventSupported=1,
         unifiedFunctionPointers=1,
         gcnArchName=arch.name.encode(),

@@ -1,9 +1,10 @@
 """Launches of kernels (004): by grid and by work-items, with events, and several at once, cooperative ones too.
 
-Arguments are taken at the call, by `kernelParams`, one value for each parameter, or by `extra`: the values one after
-the other, as hip-python has it, or C's (HIP_LAUNCH_PARAM_BUFFER_POINTER, buffer, HIP_LAUNCH_PARAM_BUFFER_SIZE, size,
-HIP_LAUNCH_PARAM_END). What becomes of them is as in `atops.tops.functions.launch`. A function is the handle of one of a
-module; where C takes the address of a kernel, the kernel itself.
+Arguments are taken at the call, by `kernelParams`, one value for each parameter (or `byref` of it, or C's array of
+pointers to them), or by `extra`: the values one after the other, as hip-python has it, or C's
+(HIP_LAUNCH_PARAM_BUFFER_POINTER, buffer, HIP_LAUNCH_PARAM_BUFFER_SIZE, size, HIP_LAUNCH_PARAM_END). What becomes of
+them is as in `atops.tops.functions.launch`. A function is the handle of one of a module; where C takes the address of a
+kernel, the kernel itself.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from atops.runtime.core.event import Event
 from atops.tops.functions.launch import (
     Geometry,
     LoadedFunction,
+    arguments_at,
     arguments_in,
     arguments_of,
     function_of,
@@ -58,7 +60,7 @@ MOST_LAUNCHES: Final = 1024
 def _arguments(function: LoadedFunction, kernelParams: object, extra: object) -> list[object]:
     """Return what a launch passes."""
     if is_null(extra):
-        return arguments_of(function.kernel, kernelParams)
+        return _values(function, kernelParams)
     if not is_null(kernelParams):
         raise InvalidValue("kernelParams and extra are both given; pass None for one of them")
     if isinstance(extra, tuple | list) and len(extra) == 5:
@@ -66,6 +68,15 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         if list(keys) == KEYS and all(type(each) is int for each in keys):
             return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
     return arguments_of(function.kernel, extra)
+
+
+def _values(function: LoadedFunction, kernelParams: object) -> list[object]:
+    """Return what a launch passes for `kernelParams`: values; or where they are, by `byref` or as C's array has it."""
+    if isinstance(kernelParams, ctypes.Array) and kernelParams._type_ is ctypes.c_void_p:
+        return arguments_at(function.kernel, [each or 0 for each in kernelParams])
+    if isinstance(kernelParams, tuple | list):
+        kernelParams = [each._obj if isinstance(each, REFERENCE) else each for each in kernelParams]  # type: ignore[attr-defined]
+    return arguments_of(function.kernel, kernelParams)
 
 
 def _bytes_of(buffer: object, size: object) -> bytes:
@@ -194,7 +205,7 @@ def hipLaunchKernel(
     """
     function = function_of(function_address)
     geometry = geometry_of(numBlocks, dimBlocks, sharedMemBytes, stream)
-    start_launch(function, geometry, arguments_of(function.kernel, args), too_large=Result.InvalidConfiguration)
+    start_launch(function, geometry, _values(function, args), too_large=Result.InvalidConfiguration)
 
 
 @call.instead({Result.InvalidConfiguration: Result.InvalidConfiguration})
@@ -210,7 +221,7 @@ def hipExtLaunchKernel(
     function = function_of(function_address)
     geometry = geometry_of(numBlocks, dimBlocks, sharedMemBytes, stream)
     start_launch(
-        function, geometry, arguments_of(function.kernel, args), too_large=Result.InvalidConfiguration,
+        function, geometry, _values(function, args), too_large=Result.InvalidConfiguration,
         start=_event(startEvent), stop=_event(stopEvent),
     )  # fmt: skip
 
@@ -240,7 +251,7 @@ def hipModuleLaunchCooperativeKernel(
     geometry = geometry_of(
         (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ), sharedMemBytes, stream
     )  # fmt: skip
-    start_launch(function, geometry, arguments_of(function.kernel, kernelParams), cooperative=True)
+    start_launch(function, geometry, _values(function, kernelParams), cooperative=True)
 
 
 @call.instead({Result.InvalidDeviceFunction: Result.InvalidValue})
@@ -250,7 +261,7 @@ def hipLaunchCooperativeKernel(
     """As hipModuleLaunchCooperativeKernel, of a kernel or a handle. CooperativeLaunchTooLarge; InvalidValue."""
     function = function_of(f)
     geometry = geometry_of(gridDim, blockDimX, sharedMemBytes, stream)
-    start_launch(function, geometry, arguments_of(function.kernel, kernelParams), cooperative=True)
+    start_launch(function, geometry, _values(function, kernelParams), cooperative=True)
 
 
 Prepared = tuple[LoadedFunction, Geometry, list[object]]
@@ -269,14 +280,14 @@ def _prepared(launchParamsList: object, numDevices: int, kind: type[Params]) -> 
         if isinstance(given, hipLaunchParams):
             function = _function(given.func)
             geometry = geometry_of(given.gridDim, given.blockDim, given.sharedMem, given.stream)
-            arguments = arguments_of(function.kernel, given.args)
+            arguments = _values(function, given.args)
         else:
             function = _function(given.function)
             geometry = geometry_of(
                 (given.gridDimX, given.gridDimY, given.gridDimZ), (given.blockDimX, given.blockDimY, given.blockDimZ),
                 given.sharedMemBytes, given.hStream,
             )  # fmt: skip
-            arguments = arguments_of(function.kernel, given.kernelParams)
+            arguments = _values(function, given.kernelParams)
         if is_null(geometry.stream):
             raise InvalidValue("a launch on several devices needs a stream of its own for each; got the null stream")
         devices.add(usable_stream_of(geometry.stream).device_id)

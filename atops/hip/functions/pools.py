@@ -6,7 +6,8 @@ from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
+from atops.base.errors import InvalidDevice, InvalidHandle, InvalidValue, NotSupported
+from atops.base.result_codes import Result
 from atops.bridge.arguments import instance, listed, member, size_of
 from atops.bridge.handles import current_board, device_at, live, register, stream_of, take, usable_stream_of
 from atops.bridge.pointers import address_of, bad_pointer, disown, find_device, own
@@ -52,9 +53,9 @@ def hipMallocAsync(size: int, stream: int | None) -> DeviceArray:
 
 @call
 def hipMallocFromPoolAsync(size: int, mem_pool: int, stream: int | None) -> DeviceArray:
-    """As hipMallocAsync from a pool, also of another device, to which the stream's has access.
+    """As hipMallocAsync from a pool, also of another device: kernels of the stream's need hipMemPoolSetAccess for it.
 
-    OutOfMemory: the device or the pool's `maxSize` is exhausted. InvalidValue: not a live pool, no access.
+    OutOfMemory: the device or the pool's `maxSize` is exhausted. InvalidValue: not a live pool.
     """
     return _allocate(usable_stream_of(stream), size, _pool_of(mem_pool))
 
@@ -89,7 +90,12 @@ def _allocate(stream: Stream, size: object, pool: MemoryPool | None) -> DeviceAr
         return DeviceArray(0)
     queue = queue_of(stream)
     try:
-        chosen, allocation = queue.take_memory(nbytes, pool)
+        if pool is not None and pool.get_access(stream.device_id) is Access.none:  # its own device gives it out
+            home = device_at(pool.device_id).null_stream
+            chosen, allocation = queue_of(home).take_memory(nbytes, pool)
+            stream.wait(home)
+        else:
+            chosen, allocation = queue.take_memory(nbytes, pool)
     except InvalidHandle as error:
         raise InvalidValue(str(error)) from error
     try:
@@ -142,18 +148,15 @@ def hipDeviceGetDefaultMemPool(device: int) -> int:
     return _handle_of(device_at(device).default_pool)
 
 
-@call
+@call.instead({Result.InvalidDevice: Result.InvalidValue})
 def hipDeviceGetMemPool(device: int) -> int:
-    """Return the pool of hipMallocAsync: the default one until another was set. InvalidDevice."""
+    """Return the pool of hipMallocAsync: the default one until another was set. InvalidValue: no such device."""
     return _handle_of(device_at(device).current_pool)
 
 
-@call
+@call.instead({Result.InvalidDevice: Result.InvalidValue})
 def hipDeviceSetMemPool(device: int, mem_pool: int) -> None:
-    """Let hipMallocAsync of the device's streams take from this pool.
-
-    InvalidDevice; InvalidValue: not a live pool of the device.
-    """
+    """Let hipMallocAsync of the device's streams take from this pool. InvalidValue: no device, no live pool of it."""
     target, pool = device_at(device), _pool_of(mem_pool)
     try:
         target.current_pool = pool
@@ -267,41 +270,55 @@ RIGHTS: Final = {
 }
 
 
-@call
+@call.instead({Result.InvalidDevice: Result.InvalidDevice})  # HIP's answer, beside the text's InvalidValue
 def hipMemPoolSetAccess(mem_pool: int, desc_list: object, count: int) -> None:
     """Let devices use the pool's memory, or no longer: `desc_list` is one hipMemAccessDesc, or a list of `count`.
 
-    All get what they are to have, or none does. InvalidValue: not a live pool, not such a list or count, no device,
-    less than ReadWrite for the pool's own.
+    All get what they are to have, or none does. InvalidValue: not a live pool, not such a list, no kind of location or
+    of access. InvalidDevice: no such device, more descriptors than devices, less than ReadWrite for the pool's own.
     """
     pool = _pool_of(mem_pool)
+    if size_of(count, "count") > (devices := current_board().devices):
+        raise InvalidDevice(f"count must be at most {devices}, the number of devices, got {count}")
     given = [desc_list] if isinstance(desc_list, hipMemAccessDesc) else listed(desc_list, None, "desc_list")
-    if size_of(count, "count") != len(given) or not given:
+    if count != len(given) or not given:
         raise InvalidValue(f"count must be {len(given)}, the number of descriptors, 1 or more, got {count}")
     wanted: dict[int, Access] = {}
     for each in given:
         desc = instance(each, hipMemAccessDesc, "a descriptor")
-        wanted[_device_of(desc.location)] = RIGHTS[member(hipMemAccessFlags, desc.flags, "flags")]
+        access = RIGHTS[member(hipMemAccessFlags, desc.flags, "flags")]
+        wanted[device_at(_located(desc.location)).ordinal] = access
     own_device = pool.device_id
     if wanted.get(own_device, Access.readwrite) is not Access.readwrite:
-        raise InvalidValue(f"device {own_device} has the pool and keeps hipMemAccessFlagsProtReadWrite")
+        raise InvalidDevice(f"device {own_device} has the pool and keeps hipMemAccessFlagsProtReadWrite")
     for device, access in wanted.items():
         pool.set_access(device, access)
 
 
 @call
 def hipMemPoolGetAccess(mem_pool: int, location: hipMemLocation) -> hipMemAccessFlags:
-    """Return what a location may do with the pool's memory. InvalidValue: not a live pool, no device."""
-    access = _pool_of(mem_pool).get_access(_device_of(location))
+    """Return what a location may do with the pool's memory. InvalidValue: not a live pool, no device.
+
+    An imported pool's memory is for the device that it lies on.
+    """
+    if (borrowed := borrowed_pool(mem_pool)) is not None:
+        access = Access.readwrite if _device_of(location) == borrowed.device else Access.none
+    else:
+        access = _pool_of(mem_pool).get_access(_device_of(location))
     return next(flags for flags, each in RIGHTS.items() if each is access)
+
+
+def _located(location: object) -> int:
+    """Return the number of a location. Raises InvalidType, InvalidValue for one that is no device's."""
+    location = instance(location, hipMemLocation, "location")
+    if location.type != hipMemLocationType.hipMemLocationTypeDevice:
+        raise InvalidValue(f"the location's type must be hipMemLocationTypeDevice, got {location.type!r}")
+    return location.id
 
 
 def _device_of(location: object) -> int:
     """Return the device of a location. Raises InvalidType, InvalidValue for other types of it, and for no device."""
-    location = instance(location, hipMemLocation, "location")
-    if location.type != hipMemLocationType.hipMemLocationTypeDevice:
-        raise InvalidValue(f"the location's type must be hipMemLocationTypeDevice, got {location.type!r}")
-    count = current_board().devices
-    if not isinstance(location.id, int) or not 0 <= location.id < count:
-        raise InvalidValue(f"the location's id must be a device, 0 to {count - 1}, got {location.id!r}")
-    return location.id
+    number, count = _located(location), current_board().devices
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise InvalidValue(f"the location's id must be a device, 0 to {count - 1}, got {number!r}")
+    return number

@@ -108,8 +108,8 @@ def hipExtStreamCreateWithCUMask(cuMaskSize: int, cuMask: object) -> int:
     """Return a new stream whose kernels use only some SIPs: bit `c * n + s` is SIP `s` of cluster `c`, which has n.
 
     `cuMask` is `cuMaskSize` words of 32 bits, the first for the first 32 SIPs; what is beyond the last SIP is ignored,
-    words that are missing are 0. A block runs on one cluster, so every cluster of the mask must have the same SIPs.
-    InvalidValue: null, no words, no SIP at all, clusters with different SIPs.
+    words that are missing are 0, and a mask without any SIP is all of them. A block runs on one cluster, so every
+    cluster of the mask must have the same SIPs. InvalidValue: null, no words, clusters with different SIPs.
     """
     device = current_device()
     arch, words = device.arch, size_of(cuMaskSize, "cuMaskSize", BITS)
@@ -120,12 +120,14 @@ def hipExtStreamCreateWithCUMask(cuMaskSize: int, cuMask: object) -> int:
         mask |= word << position * BITS
         if (position + 1) * BITS >= _units(arch):
             break
+    if not mask & (1 << _units(arch)) - 1:
+        return tops.new_stream(0)
     each = arch.sips_per_cluster
     parts = [mask >> cluster * each & (1 << each) - 1 for cluster in range(arch.clusters)]
     sips = {part for part in parts if part}
     if len(sips) != 1:
-        got = "no SIP" if not sips else f"clusters with different SIPs, {', '.join(map(bin, parts))}"
-        raise InvalidValue(f"cuMask must have the same SIPs, 1 or more, in each cluster that it has, got {got}")
+        got = ", ".join(map(bin, parts))
+        raise InvalidValue(f"cuMask must have the same SIPs in each cluster that it has, got {got}")
     clusters = sum(1 << cluster for cluster, part in enumerate(parts) if part)
     return tops.new_stream(0, 0, clusters, sips.pop())
 

@@ -7,7 +7,14 @@ from enum import IntEnum
 __all__ = ("hipError_t", "hiprtcResult")
 
 
-class hipError_t(IntEnum):
+class _Code(IntEnum):
+    """A code, whose text is its name: `RuntimeError(str(err))` says what happened."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class hipError_t(_Code):
     """What a call returns first. A name that shares a value with an earlier one is its alias."""
 
     hipSuccess = 0
@@ -92,7 +99,7 @@ class hipError_t(IntEnum):
     hipErrorTbd = 1054
 
 
-class hiprtcResult(IntEnum):
+class hiprtcResult(_Code):
     """What the functions of runtime compilation return first."""
 
     HIPRTC_SUCCESS = 0

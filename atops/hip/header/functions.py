@@ -65,8 +65,8 @@ _DECLARED: tuple[Function, ...] = (
         hipMemPoolImportPointer(out void **dev_ptr, hipMemPool_t mem_pool, hipMemPoolPtrExportData *export_data)
             -> InvalidValue NotInitialized OutOfMemory
         hipDeviceGetDefaultMemPool(out hipMemPool_t *mem_pool, int device) -> InvalidDevice
-        hipDeviceGetMemPool(out hipMemPool_t *mem_pool, int device) -> InvalidDevice
-        hipDeviceSetMemPool(int device, hipMemPool_t mem_pool) -> InvalidDevice InvalidValue
+        hipDeviceGetMemPool(out hipMemPool_t *mem_pool, int device) -> InvalidValue
+        hipDeviceSetMemPool(int device, hipMemPool_t mem_pool) -> InvalidValue
     """),
     *family("HIP device", "companion", """
         hipInit(unsigned int flags) -> InvalidValue

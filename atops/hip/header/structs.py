@@ -246,14 +246,23 @@ class hipMemPoolPtrExportData(Struct):
 
 @dataclass(slots=True)
 class dim3(Struct):
-    """The extent of a grid or a block; `*dim3(2)` is three numbers."""
+    """The extent of a grid or a block; `*dim3(2)` is three numbers, `dim3(2)[0]` the first. A whole float is an int."""
 
     x: int = c_field("I", 1)
     y: int = c_field("I", 1)
     z: int = c_field("I", 1)
 
+    def __post_init__(self) -> None:
+        for name in ("x", "y", "z"):
+            value: object = getattr(self, name)
+            if isinstance(value, float) and value.is_integer():
+                setattr(self, name, int(value))
+
     def __iter__(self) -> Iterator[int]:
         return iter((self.x, self.y, self.z))
+
+    def __getitem__(self, index: int) -> int:
+        return (self.x, self.y, self.z)[index]
 
     SIZE: ClassVar = 12
 

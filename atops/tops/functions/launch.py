@@ -36,7 +36,7 @@ from atops.bridge.arguments import dims_of, instance, listed, size_of, whole
 from atops.bridge.codes import CodeError
 from atops.bridge.handles import live, stream_of, usable_stream_of
 from atops.bridge.last_error import running_task
-from atops.bridge.pointers import contents, host_address, host_view, is_null, memory_from, pinned_at
+from atops.bridge.pointers import bytes_at, contents, host_address, host_view, is_null, memory_from, pinned_at
 from atops.kernels.arguments import Parameter
 from atops.kernels.bound import BlockKernel, BlockKernels, BoundKernel, Segment
 from atops.kernels.kernel import Kernel
@@ -59,9 +59,9 @@ from atops.tops.header.constants import (
 from atops.tops.header.structs import dim3, topsExtLaunchParams_t, topsKernelDescriptor_t
 
 __all__ = (
-    "Geometry", "LoadedFunction", "__topsPopCallConfiguration", "__topsPushCallConfiguration", "arguments_in",
-    "arguments_of", "extra_bytes", "function_of", "geometry_of", "places_of", "start_launch", "start_together",
-    "topsConfigureCall", "topsExtLaunchCooperativeKernelMultiCluster", "topsLaunchByPtr",
+    "Geometry", "LoadedFunction", "__topsPopCallConfiguration", "__topsPushCallConfiguration", "arguments_at",
+    "arguments_in", "arguments_of", "extra_bytes", "function_of", "geometry_of", "places_of", "start_launch",
+    "start_together", "topsConfigureCall", "topsExtLaunchCooperativeKernelMultiCluster", "topsLaunchByPtr",
     "topsLaunchCooperativeKernel", "topsLaunchKernel", "topsModuleLaunchKernel", "topsSetupArgument",
 )  # fmt: skip
 
@@ -369,6 +369,18 @@ def arguments_in(kernel: Kernel, data: bytes) -> list[object]:
         expected = f"{end}" if end == size else f"{end} to {size}"
         raise InvalidValue(f"kernel {kernel.name}: the arguments need a buffer of {expected} bytes, got {len(data)}")
     return [_argument(each.parameter, _read(data, each)) for each in places]
+
+
+def arguments_at(kernel: Kernel, addresses: Sequence[int]) -> list[object]:
+    """Return what a launch passes for host addresses, one of each argument. Raises InvalidValue."""
+    places, end, _ = places_of(kernel)
+    if len(addresses) < len(places):
+        raise InvalidValue(f"kernel {kernel.name} needs {len(places)} arguments, got {len(addresses)} pointers to them")
+    data = bytearray(end)
+    for place, address in zip(places, addresses, strict=False):
+        size = place.type.itemsize
+        data[place.offset : place.offset + size] = bytes_at(address, size).tobytes()
+    return arguments_in(kernel, bytes(data))
 
 
 def _read(data: bytes, place: _ParameterPlace) -> object:

@@ -232,15 +232,16 @@ def TOPS_SYMBOL(symbol: T) -> T:
 
 
 @call
-def topsModuleGetGlobal(hmod: int, name: str) -> tuple[int, int]:
+def topsModuleGetGlobal(hmod: int, name: str | bytes) -> tuple[int, int]:
     """Return the device pointer and the size of a module's variable on the module's device.
 
     InvalidHandle; NotFound: no such variable; InvalidValue: not a text.
     """
     module = live(hmod, Module)
-    if not text_of(name, "name"):
+    wanted = text_of(name, "name")
+    if not wanted:
         raise InvalidValue("name must be the name of a variable, got an empty text")
-    found = Device(LOADED[module].context.ordinal).symbol(module.variable(name))
+    found = Device(LOADED[module].context.ordinal).symbol(module.variable(wanted))
     return found.address, found.nbytes
 
 
