@@ -23,10 +23,16 @@ from benchmarks.rows.allocation import allocate_and_free
 from benchmarks.rows.barriers import barrier_round, grid_barrier_round
 from benchmarks.rows.c_calls import c_calls
 from benchmarks.rows.copies import large_copies, submit
-from benchmarks.rows.import_time import import_time
 from benchmarks.rows.kernels import detectors, example_kernels
 from benchmarks.rows.many_streams import detected_commands, idle_streams
-from benchmarks.rows.numba_peer import numba_peer
+from benchmarks.rows.native import (
+    compile_times,
+    native_barriers,
+    native_kernels,
+    native_launch,
+    native_vector_add,
+)
+from benchmarks.rows.processes import import_time, numba_peer
 from benchmarks.rows.round_trips import await_command, launch_and_await
 from benchmarks.rows.schedules import schedules
 from benchmarks.rows.tracing_cost import tracing_cost
@@ -50,6 +56,11 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "busy": busy_vector_add,
     "kernels": example_kernels,
     "detectors": detectors,
+    "native-vector-add": native_vector_add,
+    "native-barriers": native_barriers,
+    "native-launch": native_launch,
+    "native-kernels": native_kernels,
+    "native-compile": compile_times,
     "vectors": vector_operations,
     "transforms": transforms,
     "copy": large_copies,

@@ -7,6 +7,7 @@ An async test carries `pytest.mark.anyio` and runs on asyncio and on trio. A tes
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import threading
@@ -74,6 +75,20 @@ def quick_collector() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def compiler() -> None:
+    """Skip what needs a C++ compiler where there is none, but not in CI."""
+    from atops.base.errors import NotSupported  # a test's choice of environment comes before the import
+    from atops.device.native.toolchain import find_toolchain
+
+    try:
+        find_toolchain()
+    except NotSupported as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -19,17 +19,17 @@ from benchmarks.measuring.figures import Figure, Skipped, at_most, compared
 from benchmarks.measuring.measure import Effort, Times, board, interleave, interleave_async, timed
 from benchmarks.rows.vector_add import Vectors, add_tiles
 
-__all__ = ("FOLDER", "detectors", "example_kernels")
+__all__ = ("FOLDER", "detectors", "example_kernels", "example_times", "importable")
 
 FOLDER = Path(atops.__file__).parents[1] / "examples" / "kernels"
 MODES: dict[str, dict[str, Any]] = {"default": {}, "detect": {"detect": True}, "strict": {"strict": True}}
-HARNESS = "measured"  # what the kernels have in common; every other file is one
+HARNESS = {"measured", "in_cxx"}  # what the kernels have in common; every other file is one
 
 
 def example_kernels(effort: Effort) -> Iterator[Figure]:
     """Yield the time of each kernel's launches against numpy. Raises Skipped in an installed package."""
     for example in _examples():
-        times = asyncio.run(_times(example, effort))
+        times = asyncio.run(example_times(example, effort))
         yield compared(
             example.name, times, "kernel", "numpy", reference="numpy", unit="ms", count=1, budget=at_most(12)
         )  # fmt: skip
@@ -37,15 +37,15 @@ def example_kernels(effort: Effort) -> Iterator[Figure]:
 
 def _examples() -> list[Any]:
     """Return the example of each file. Raises Skipped in an installed package."""
-    paths = sorted(path for path in FOLDER.glob("[a-z]*.py") if path.stem != HARNESS)
+    paths = sorted(path for path in FOLDER.glob("[a-z]*.py") if path.stem not in HARNESS)
     if not paths:
         raise Skipped("the example kernels come with the source tree, and this is an installed package")
-    with _importable(FOLDER):
+    with importable(FOLDER):
         return [runpy.run_path(str(path))["EXAMPLE"] for path in paths]
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def importable(folder: Path) -> Iterator[None]:
     """Let the files of a folder import each other, as they do when one of them is run as a program."""
     sys.path.insert(0, str(folder))
     try:
@@ -54,7 +54,7 @@ def _importable(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-async def _times(example: Any, effort: Effort) -> Times:
+async def example_times(example: Any, effort: Effort) -> Times:
     """Check an example on a board of its own, and return its times."""
     size = example.others[0] if effort.smoke else example.size
     async with atops.Driver():

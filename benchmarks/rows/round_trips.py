@@ -10,7 +10,7 @@ from atops import kernels as k
 from benchmarks.measuring.figures import Figure, at_most, compared
 from benchmarks.measuring.measure import Effort, Times, board, interleave_async
 
-__all__ = ("await_command", "empty", "launch_and_await")
+__all__ = ("await_command", "empty", "launch_and_await", "round_trips")
 
 REFERENCE = "to_thread(noop)"
 
@@ -29,7 +29,7 @@ def await_command(effort: Effort) -> Iterator[Figure]:
     with board() as device:
         stream = device.create_stream()
         target, source = device.allocate(4096), device.allocate(4096)
-        times, count = _round_trips(effort, lambda: stream.copy(target, source))
+        times, count = round_trips(effort, lambda: stream.copy(target, source))
     yield compared(
         "await one small command", times, "command", "thread",
         reference=REFERENCE, unit="µs", count=count, budget=at_most(1.2),
@@ -40,14 +40,14 @@ def launch_and_await(effort: Effort) -> Iterator[Figure]:
     """Yield the time of an awaited launch of an empty kernel on 2 blocks of 12 threads."""
     with board() as device:
         stream = device.create_stream()
-        times, count = _round_trips(effort, lambda: stream.launch(empty, (2, 12)))
+        times, count = round_trips(effort, lambda: stream.launch(empty, (2, 12)))
     yield compared(
         "empty kernel 2×12, awaited", times, "command", "thread",
         reference=REFERENCE, unit="µs", count=count, budget=at_most(2),  # the aim is 1.5
     )  # fmt: skip
 
 
-def _round_trips(effort: Effort, command: Callable[[], Awaitable[object]]) -> tuple[Times, int]:
+def round_trips(effort: Effort, command: Callable[[], Awaitable[object]]) -> tuple[Times, int]:
     """Return the times of `count` awaited commands and of as many threads that do nothing, and `count`."""
     count = effort.size(200, 5)
 

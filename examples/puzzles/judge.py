@@ -27,12 +27,13 @@ TRACE = 1e-9  # results are whole numbers: what is nearer to 0 than this, and is
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One task for a kernel `kernel(out, *inputs)`: its inputs, the `out` that is wanted, and the launch."""
+    """One task for `kernel(out, *inputs, *numbers)`: what it gets, the `out` that is wanted, and the launch."""
 
     inputs: tuple[Array, ...]
     wanted: Array
     grid: Extent
     block: Extent
+    numbers: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         shapes = (f"{name} of shape {each.shape}" for name, each in zip(NAMES, self.inputs, strict=False))
@@ -70,7 +71,7 @@ async def launch(kernel: Any, problem: Problem) -> list[Array]:
     async with atops.Device(0).create_stream() as stream:
         out = stream.upload(np.full_like(problem.wanted, np.nan))
         inputs = [stream.upload(each) for each in problem.inputs]
-        stream.launch(kernel, (problem.grid, problem.block), out, *inputs)
+        stream.launch(kernel, (problem.grid, problem.block), out, *inputs, *problem.numbers)
         await stream
         return [await stream.fetch(each) for each in (out, *inputs)]
 

@@ -19,7 +19,7 @@ from atops.base.errors import AtopsError
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "kernels"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "measured")
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("measured", "in_cxx"))
 
 with pytest.MonkeyPatch.context() as patch:  # a kernel finds `measured` beside it, as when it is run as a program
     patch.syspath_prepend(FOLDER)
@@ -145,4 +145,4 @@ def test_a_kernel_is_fit_to_read(name: str):
 def test_the_table_of_kernels_is_complete():
     """The folder's README links every kernel once, and nothing else of the folder but what they share."""
     linked = re.findall(r"\]\((\w+)\.py\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert sorted(linked) == sorted([*NAMES, "measured"])
+    assert sorted(linked) == sorted([*NAMES, "in_cxx", "measured"])

@@ -11,9 +11,7 @@ import pytest
 
 import atops.tops as tops
 from atops import kernels as k
-from atops.base.errors import NotSupported
 from atops.base.result_codes import Result
-from atops.device.native.toolchain import find_toolchain
 from atops.hip import hip, hiprtc
 from tests.tops.conformance import Case, Conformance, World, new_world
 from tests.tops.programs import EMPTY, IMAGE, SOURCE, contents, function, memory, module, nothing
@@ -348,12 +346,8 @@ def test_runtime_compilation(world: World) -> None:
     assert len(answers(hiprtc.hiprtcVersion())) == 2
 
 
-def test_kernels_in_cxx(world: World) -> None:
+def test_kernels_in_cxx(world: World, compiler: None) -> None:
     """A kernel of HIP runs as it is written, with as many threads as a block has here."""
-    try:
-        find_toolchain()
-    except NotSupported as error:
-        pytest.skip(str(error))
     source = b"""#include <hip/hip_runtime.h>
 extern "C" __global__ void scale_vector(float factor, int n, short unused, float *x) {
     int tid = threadIdx.x + blockIdx.x * blockDim.x;
@@ -374,12 +368,8 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused, float
     answers(hip.hipModuleUnload(module_))
 
 
-def test_name_expressions_in_cxx(world: World) -> None:
+def test_name_expressions_in_cxx(world: World, compiler: None) -> None:
     """Constants, variables in namespaces and uses of templates are found by their lowered names."""
-    try:
-        find_toolchain()
-    except NotSupported as error:
-        pytest.skip(str(error))
     source = b"""__constant__ int V1;
 namespace N1 { namespace N2 { __device__ int V2 = 20; } }
 static __global__ void f1(int *result) { *result = V1 + 10; }

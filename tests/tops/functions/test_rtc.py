@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import atops.tops as tops
-from atops.base.errors import AtopsError, NotSupported
+from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
-from atops.device.native.toolchain import find_toolchain
 from atops.kernels.compile.program import load_module
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
@@ -32,17 +30,6 @@ TAKE_PROGRAM = {
     "topsrtcGetCodeSize": (),
 }
 NEED_CODE = {"topsrtcGetLoweredName": ("fill",), "topsrtcGetCode": (), "topsrtcGetCodeSize": ()}
-
-
-@pytest.fixture
-def compiler() -> None:
-    """Skip what needs a C++ compiler where there is none, but not in CI."""
-    try:
-        find_toolchain()
-    except NotSupported as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
 
 
 def program(_: World = None, source: str = SOURCE, name: str = "scale.py") -> int:

@@ -6,6 +6,20 @@
 
 #include "vector.h"
 
+// These the C library has for several numbers at once, too, and the compiler takes them for loops over lanes. Theirs may
+// differ in the last bits of a double, which are gone once it is rounded to a float.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#define ATOPS_SIMD __attribute__((simd("notinbranch"), const))
+extern "C" {
+ATOPS_SIMD double exp(double) noexcept;
+ATOPS_SIMD double log(double) noexcept;
+ATOPS_SIMD double sin(double) noexcept;
+ATOPS_SIMD double cos(double) noexcept;
+ATOPS_SIMD double pow(double, double) noexcept;
+}
+#undef ATOPS_SIMD
+#endif
+
 namespace atops {
 
 template <class T>

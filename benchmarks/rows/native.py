@@ -1,0 +1,179 @@
+"""Kernels in TOPS C++: transfers, barriers and launches beside numpy and asyncio, and what their compilation takes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+import atops
+from atops import kernels as k
+from atops.base.errors import NotSupported
+from benchmarks.measuring.figures import Budget, Figure, Skipped, at_most, compared, value_at_most
+from benchmarks.measuring.measure import Effort, board, interleave, timed
+from benchmarks.rows.kernels import FOLDER, example_times, importable
+from benchmarks.rows.round_trips import round_trips
+
+__all__ = ("compile_times", "native_barriers", "native_kernels", "native_launch", "native_vector_add")
+
+CACHE = "ATOPS_CACHE"
+CHIP = (2, 12)
+LIMITS = {"softmax": 1.5, "layer_norm": 1.5, "matrix_multiply": 1.5}  # times numpy; the others have none
+SOURCE = """
+constexpr int TILE = 8192, SLICE = 43712;  // 32 and 171 KiB
+
+__global__ void empty() {}
+
+__global__ void rounds(int count) { for (int i = 0; i < count; ++i) __syncthreads(); }
+
+__global__ __cooperative__ void grid_rounds(int count) { for (int i = 0; i < count; ++i) __syncblocks(); }
+
+template <int SIZE>
+__device__ void add(float *z, float *x, float *y, int n) {  // tile by tile: the next is on its way while one is added
+    __local__ float a[2][SIZE], b[2][SIZE], c[2][SIZE];
+    tops_dte_ctx_t contexts[6];
+    for (auto &each : contexts) each.init();
+    tops::event first[2], second[2], leaving[2];
+    int me = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    auto load = [&](int side, int from) {
+        int count = n - from < SIZE ? n - from : SIZE;
+        tops::mdspan to_a(a[side], count), to_b(b[side], count);
+        first[side] = tops::memcpy_async(contexts[side], to_a, tops::mdspan(x + from, count));
+        second[side] = tops::memcpy_async(contexts[2 + side], to_b, tops::mdspan(y + from, count));
+    };
+    if (me * SIZE < n) load(0, me * SIZE);
+    for (int from = me * SIZE, side = 0; from < n; from += threads * SIZE, side = 1 - side) {
+        if (from + threads * SIZE < n) load(1 - side, from + threads * SIZE);
+        tops::wait(first[side]);
+        tops::wait(second[side]);
+        tops::wait(leaving[side]);
+        int count = n - from < SIZE ? n - from : SIZE;
+        for (int i = 0; i < count; ++i) c[side][i] = a[side][i] + b[side][i];
+        tops::mdspan to(z + from, count), sums(c[side], count);
+        leaving[side] = tops::memcpy_async(contexts[4 + side], to, sums);
+    }
+    for (auto &each : leaving) tops::wait(each);
+    for (auto &each : contexts) each.destroy();
+}
+
+__global__ void add_tiles(float *z, float *x, float *y, int n) { add<TILE>(z, x, y, n); }
+__global__ void add_slices(float *z, float *x, float *y, int n) { add<SLICE>(z, x, y, n); }
+"""
+
+
+def native_vector_add(effort: Effort) -> Iterator[Figure]:
+    """Yield the times of adding two vectors by tiles and by slices, on one OS thread and on two, against numpy.add."""
+    module = _module()
+    size = effort.size(1 << 20, 1 << 12)
+    left, right = np.random.default_rng(1).random((2, size), np.float32)
+    total = np.empty_like(left)
+    sides: dict[str, Callable[[], float]] = {"numpy": timed(lambda: np.add(left, right, out=total))}
+    with ExitStack() as boards:
+        for workers in (1, 2):
+            stream = boards.enter_context(board(workers=workers)).create_stream()
+            x, y = stream.upload(left), stream.upload(right)
+            for name in ("add_tiles", "add_slices"):
+                z = stream.empty_like(left)
+                launch = _launch(stream, module.function(name), z, x, y, size)
+                launch()
+                assert np.array_equal(stream.fetch(z).wait_sync(), left + right), f"{name} does not add"
+                sides[f"{name} {workers}"] = timed(launch)
+        times = interleave(effort.times(5), **sides)
+    rows = (
+        ("C++ vector add 1M, 32 KiB tiles by DTE", "add_tiles 1", at_most(2)),
+        ("  on two OS threads", "add_tiles 2", at_most(1.1)),
+        ("  170 KiB slices", "add_slices 1", at_most(1.6)),
+        ("  on two OS threads", "add_slices 2", None),
+    )
+    for what, side, budget in rows:
+        yield compared(what, times, side, "numpy", reference="numpy.add", unit="ms", count=1, budget=budget)
+
+
+def native_barriers(effort: Effort) -> Iterator[Figure]:
+    """Yield the times of a round of 12 threads in a block, and of 2 blocks of 12 threads."""
+    module, count = _module(), effort.size(20_000, 20)
+    with board() as device:
+        stream = device.create_stream()
+        times = interleave(
+            effort.times(),
+            block=timed(lambda: stream.launch(module.function("rounds"), (1, 12), count).wait_sync()),
+            grid=timed(lambda: stream.launch(module.function("grid_rounds"), CHIP, count).wait_sync()),
+        )
+    for what, side, limit in (
+        ("C++ barrier round, 12 threads", "block", 0.3),
+        ("C++ grid barrier round, 2×12", "grid", 0.6),
+    ):
+        yield Figure(what, times.least(side) / count * 1e6, "µs", budget=value_at_most(limit))
+
+
+def native_launch(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of an awaited launch of an empty kernel on 2 blocks of 12 threads."""
+    kernel = _module().function("empty")
+    with board() as device:
+        stream = device.create_stream()
+        times, count = round_trips(effort, lambda: stream.launch(kernel, CHIP))
+    yield compared(
+        "C++ empty kernel 2×12, awaited", times, "command", "thread",
+        reference="to_thread(noop)", unit="µs", count=count, budget=at_most(1.2),
+    )  # fmt: skip
+
+
+def native_kernels(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of each example kernel in C++ against numpy. Raises Skipped in an installed package."""
+    _module()
+    if not FOLDER.is_dir():
+        raise Skipped("the example kernels come with the source tree, and this is an installed package")
+    with importable(FOLDER):
+        space = runpy.run_path(str(FOLDER / "in_cxx.py"))
+        examples = {name: space["example"](name) for name in space["PROGRAMS"]}
+    for name, example in examples.items():
+        times = asyncio.run(example_times(example, effort))
+        limit: Budget | None = at_most(LIMITS[name]) if name in LIMITS else None
+        yield compared(example.name, times, "kernel", "numpy", reference="numpy", unit="ms", count=1, budget=limit)
+
+
+def compile_times(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of compiling a plain kernel, and of taking it from the cache."""
+    _module()
+    text = "__global__ void plain(float *x, int n) { for (int i = 0; i < n; ++i) x[i] *= 2; }  // "
+    turns = iter(range(1000))
+    with _cache_of_its_own():
+        k.compile_source(f"{text} first: the runtime is built", "plain.tops").module()
+        times = interleave(
+            effort.times(),
+            cold=timed(lambda: k.compile_source(f"{text} {next(turns)}", "plain.tops").module()),
+            kept=timed(lambda: k.compile_source(f"{text} first: the runtime is built", "plain.tops").module()),
+        )
+    for what, side, limit in (("C++ compile of a plain kernel", "cold", 600.0), ("  that is kept", "kept", 15.0)):
+        yield Figure(what, times.least(side) * 1e3, "ms", budget=value_at_most(limit))
+
+
+def _module() -> Any:
+    try:
+        return k.compile_source(SOURCE, "bench.tops").module()
+    except NotSupported as error:
+        raise Skipped(str(error)) from None
+
+
+def _launch(stream: atops.Stream, kernel: Any, *arguments: Any) -> Callable[[], object]:
+    return lambda: stream.launch(kernel, CHIP, *arguments).wait_sync()
+
+
+@contextmanager
+def _cache_of_its_own() -> Iterator[None]:
+    before = os.environ.get(CACHE)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[CACHE] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[CACHE]
+            else:
+                os.environ[CACHE] = before
