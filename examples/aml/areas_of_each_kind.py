@@ -20,16 +20,16 @@ KINDS = {
 }
 
 
-def filled(area: aml.aml_area, value: int, options: aml.aml_area_hip_mmap_options) -> np.ndarray:
-    """Map memory of an area, fill it, and return what the host reads of it."""
+def filled(area: aml.aml_area, value: int, options: aml.aml_area_hip_mmap_options) -> tuple[np.ndarray, str]:
+    """Map memory of an area, fill it, and return what the host reads of it, and of what type the pointer is."""
     pointer = aml.aml_area_mmap(area, SIZE, options)
     if pointer is None:
         raise MemoryError(aml.aml_strerror(aml.aml_errno))
-    result = np.empty(SIZE, np.uint8)
+    result, kind = np.empty(SIZE, np.uint8), check(tops.topsPointerGetAttributes(pointer)).memoryType
     check(tops.topsMemset(pointer, value, SIZE))
     check(tops.topsMemcpy(result, pointer, SIZE, tops.topsMemcpyDefault))
     assert aml.aml_area_munmap(area, pointer, SIZE) == aml.AML_SUCCESS
-    return result
+    return result, tops.topsMemoryType(kind).name
 
 
 def main() -> None:
@@ -38,9 +38,9 @@ def main() -> None:
     for value, (name, flags) in enumerate(KINDS.items(), 1):
         err, area = aml.aml_area_hip_create(0, flags)
         assert err == aml.AML_SUCCESS and area is not None
-        result = filled(area, value, aml.aml_area_hip_mmap_options(device=0, ptr=mine))
+        result, kind = filled(area, value, aml.aml_area_hip_mmap_options(device=0, ptr=mine))
         assert (result == value).all()
-        print(f"{name}: {result[0]} everywhere")
+        print(f"{name}: {result[0]} everywhere, by a pointer of {kind}")
         aml.aml_area_hip_destroy(area)
     assert (mine == len(KINDS)).all()  # it was never copied: the device has written it in its place
 

@@ -68,7 +68,7 @@ def main() -> None:
 
     found = np.zeros_like(numbers)
     hip_check(hip.hipMemcpy(found, memory, found.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    print("scaled twice:", bool(np.allclose(found, numbers * 2.25)))
+    print(f"{numbers[-3:].tolist()} scaled twice by 1.5: {found[-3:].tolist()}")
     assert np.allclose(found, numbers * 2.25)
     hip_check(hip.hipFree(memory))
     hip_check(hip.hipModuleUnload(module))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import re
 from pathlib import Path
+from runpy import run_path
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+import atops
 import atops.tops as tops
+from atops import kernels
 from atops.base.result_codes import Result
 from atops.bridge.handles import stream_of
 from atops.hip import aio, hip
@@ -414,11 +418,18 @@ def test_exports():
     assert len(FUNCTIONS) == 132
 
 
-def test_every_function_is_in_the_table_of_its_page():
-    """docs/hip.md names each function once, in the order of the header, with names of TOPS that exist."""
-    page = (ROOT / "docs" / "hip.md").read_text(encoding="utf-8")
-    lines = [line for line in page.splitlines() if line.startswith("| `hip")]
-    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines]
-    assert [row[0] for row in rows] == list(FUNCTIONS)
-    assert {row[2] for row in rows} - {""} <= set(tops.__all__)
-    assert all(len(row) == 4 for row in rows)
+def test_the_page_has_the_table_of_names():
+    """docs/hip.md has what its script makes of the declarations; TOPS and the objects have the names."""
+    names = run_path(str(ROOT / "docs" / "hip_names.py"))
+    assert names["page"]() == names["PAGE"].read_text(encoding="utf-8"), "run: python docs/hip_names.py"
+    assert {names["tops_name"](name) for name in FUNCTIONS} - {""} <= set(tops.__all__)
+    assert set(names["OBJECTS"]) <= set(FUNCTIONS) and set(names["CUDA"]) | set(names["TOPS"]) <= set(FUNCTIONS)
+    with atops.Device(0).create_stream() as stream:
+        device = stream.device
+        known = {
+            "atops": atops, "k": kernels, "device": device, "stream": stream, "pool": device.default_pool,
+            "event": device.create_event(), "buffer": device.empty(1), "module": kernels.Module,
+        }  # fmt: skip
+        for text in {names["objects_of"](name) for name in FUNCTIONS} - {""}:
+            for owner, attribute in re.findall(r"\b(\w+)\.(\w+)", text):
+                assert hasattr(known[owner], attribute), text
