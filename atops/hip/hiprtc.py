@@ -118,6 +118,7 @@ def hiprtcCompileProgram(prog: int, numOptions: int, options: Sequence[Text] | N
     given = listed(() if is_null(options) else options, numOptions, "options")
     texts = [text_of(each, "one of options") for each in given]
     kept = [each.split(":")[0] if each.startswith(CHIP) else each for each in texts if _has_effect(each)]
+    kept.append("-D__HIPCC_RTC__=1")
     unwrap(tops.topsrtcCompileProgram)(prog, len(kept), kept)
 
 

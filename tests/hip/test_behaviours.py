@@ -501,3 +501,50 @@ def test_options_and_names_of_runtime_compilation(world):
     check(hip.hipModuleLaunchKernel(functions[1], 1, 1, 1, 1, 1, 1, 0, None, [memory], None))
     check(hip.hipMemcpy(found, memory, 4, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
     assert found[0] == 10
+
+
+IN_KERNELS = b"""\
+#include <hip/hip_cooperative_groups.h>
+extern "C" __global__ void meet(int *words, int value) {
+    if (threadIdx.x == 0) words[blockIdx.x] = value + hipBlockIdx_x;
+    cooperative_groups::this_grid().sync();
+    if (threadIdx.x == 0) words[2 + blockIdx.x] = words[1 - blockIdx.x];
+}
+extern "C" __global__ void figures(int *x, float *y) {
+    __half half = __float2half(1.5f);
+    float4 four = make_float4(1, 2, 3, 4);
+    long long before = wall_clock64();
+    __threadfence_system();
+    x[0] = warpSize;
+    for (int offset = warpSize / 2; offset; offset /= 2) x[0] += __shfl_down(x[0], offset);
+    x[1] = __popc(7) + __clz(1) + __ffs(8);
+    x[2] = __bitextract_u32(0xF5A, 4, 8);
+    x[3] = min(3, max(1, 2)) + (wall_clock64() >= before) + (clock64() > 0) + int(__ballot(1));
+    x[4] = __umulhi(1u << 31, 4) + __float_as_int(__int_as_float(5)) + __brev(1u << 30);
+    y[0] = four.x + four.w + __half2float(half + half);
+    y[1] = rsqrtf(4) + __saturatef(9) + __fdividef(1, 4) + __ldg(y);
+}
+"""
+
+
+@COMPILES
+def test_what_kernels_of_hip_have_besides_the_language(world):
+    """Groups, warps of one thread, clocks, bits, numbers, half; atomic operations are refused by their name."""
+    module = check(hip.hipModuleLoadData(compiled(IN_KERNELS)[0]))
+    meet, figures = (check(hip.hipModuleGetFunction(module, name)) for name in (b"meet", b"figures"))
+    ints, floats = np.zeros(5, np.int32), np.zeros(2, np.float32)
+    words, numbers = check(hip.hipMalloc(ints.nbytes)), check(hip.hipMalloc(floats.nbytes))
+    check(hip.hipModuleLaunchCooperativeKernel(meet, 2, 1, 1, 12, 1, 1, 0, None, [words, 7]))
+    check(hip.hipMemcpy(ints, words, 16, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    assert ints[:4].tolist() == [7, 8, 8, 7]
+    check(hip.hipModuleLaunchKernel(figures, 1, 1, 1, 1, 1, 1, 0, None, [words, numbers], None))
+    check(hip.hipMemcpy(ints, words, ints.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    check(hip.hipMemcpy(floats, numbers, floats.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    assert ints.tolist() == [1, 3 + 31 + 4, 0xF5, 2 + 1 + 1 + 1, 2 + 5 + 2]
+    assert floats.tolist() == [8, 0.5 + 1 + 0.25 + 8]
+    atomic = b"__global__ void add(int *x) { atomicAdd(x, 1); }"
+    program = check(hiprtc.hiprtcCreateProgram(atomic, None, 0, None, None))
+    assert hiprtc.hiprtcCompileProgram(program, 0, None) == (hiprtc.hiprtcResult.HIPRTC_ERROR_COMPILATION,)
+    log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
+    check(hiprtc.hiprtcGetProgramLog(program, log))
+    assert b"a GCU has no atomic operations" in log

@@ -124,6 +124,7 @@ NAMED: Final[dict[str, tuple[str, int | None]]] = {
 OTHERS: Final[dict[hipDeviceAttribute_t, Any]] = {
     hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue: lambda device: 1,
     hipDeviceAttribute_t.hipDeviceAttributeFineGrainSupport: lambda device: 1,
+    hipDeviceAttribute_t.hipDeviceAttributeWallClockRate: lambda device: 1_000_000,  # nanoseconds
     hipDeviceAttribute_t.hipDeviceAttributePhysicalMultiProcessorCount: lambda device: (
         device.arch.clusters * device.arch.sips_per_cluster
     ),

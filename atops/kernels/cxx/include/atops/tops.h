@@ -4,3 +4,8 @@
 #include "dte.h"
 #include "functions.h"
 #include "vector.h"
+
+#ifdef __HIPCC_RTC__  // HIP's runtime compilation: kernels of HIP include nothing
+#include "../hip/hip_cooperative_groups.h"
+#include "../hip/hip_fp16.h"
+#endif
