@@ -58,9 +58,43 @@ def several(world: World, kind: Any, kernel: Any = nothing, **fields: Any) -> li
     return made
 
 
+def failed(world: World) -> int:
+    """Return a stream whose host function has raised."""
+    stream = hip.check(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    hip.check(hip.hipLaunchHostFunc(stream, lambda _: [][0], None))
+    assert hip.hipStreamSynchronize(stream) == (E.hipErrorLaunchFailure,)
+    return stream
+
+
+def elsewhere(world: World) -> int:
+    """Return a stream of device 1."""
+    hip.check(hip.hipSetDevice(1))
+    stream = hip.check(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    hip.check(hip.hipSetDevice(0))
+    return stream
+
+
+def narrow(world: World) -> int:
+    """Return a stream whose blocks have room for two threads."""
+    return hip.check(hip.hipExtStreamCreateWithCUMask(1, [3]))
+
+
+COOPERATIVE_FORMS = {
+    "hipModuleLaunchCooperativeKernel": lambda w, stream: (function(w), *EMPTY, 12, 1, 1, 0, stream, None),
+    "hipModuleLaunchCooperativeKernelMultiDevice": lambda w, stream: (
+        [hip.hipFunctionLaunchParams(function=function(w), blockDimX=12, hStream=stream)], 1, 0,
+    ),
+}  # fmt: skip
 BY_ITEMS = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")
-COOPERATIVE = ("Deinitialized", "InvalidConfiguration", "InvalidContext", "InvalidImage", "LaunchFailure",
-               "LaunchOutOfResources", "LaunchTimeOut", "NotInitialized", "SharedObjectInitFailed")  # fmt: skip
+LOADS = "what cannot be loaded is refused when it is loaded"
+COOPERATIVE = {
+    "Deinitialized": "handles of a runtime that has ended are InvalidHandle",
+    "InvalidConfiguration": "extents that a launch cannot have are InvalidValue, as HIP answers",
+    "InvalidImage": LOADS,
+    "LaunchTimeOut": "kernels have no time limit",
+    "NotInitialized": STARTS,
+    "SharedObjectInitFailed": LOADS,
+}
 MULTI = ("hipModuleLaunchCooperativeKernelMultiDevice", "hipLaunchCooperativeKernelMultiDevice",
          "hipExtLaunchMultiKernelMultiDevice")  # fmt: skip
 KINDS = (hip.hipFunctionLaunchParams, hip.hipLaunchParams, hip.hipLaunchParams)
@@ -229,15 +263,24 @@ class TestLaunches(Conformance):
                  E.hipErrorCooperativeLaunchTooLarge)
             for name, kind, fields in zip(MULTI[:2], KINDS, ({"gridDimX": 3}, {"gridDim": 3}), strict=False)
         ),
+        *(
+            Case(name, what, lambda w, form=form, stream=stream: form(w, stream(w)), code)
+            for name, form in zip(COOPERATIVE_FORMS, COOPERATIVE_FORMS.values(), strict=True)
+            for what, stream, code in (
+                ("a stream that has failed", failed, E.hipErrorLaunchFailure),
+                ("a stream of another device", elsewhere, E.hipErrorInvalidContext),
+                ("a stream with two SIPs", narrow, E.hipErrorLaunchOutOfResources),
+            )
+        ),
         Case("hipModuleLaunchCooperativeKernelMultiDevice", "dead",
              lambda w: ([hip.hipFunctionLaunchParams(function=gone(w), hStream=hip.hipStreamCreate()[1])], 1, 0),
              E.hipErrorInvalidHandle),
     )  # fmt: skip
     unreachable: ClassVar = {
         **{
-            (name, Result[code]): "a launch reports it at the end, and such an image is not loaded"
+            (name, Result[code]): reason
             for name in ("hipModuleLaunchCooperativeKernel", "hipModuleLaunchCooperativeKernelMultiDevice")
-            for code in COOPERATIVE
+            for code, reason in COOPERATIVE.items()
         },
         **{
             (name, Result.NotInitialized): STARTS

@@ -41,6 +41,9 @@ def own_event(world: Any) -> tuple[Any, ...]:
     return (made,)
 
 
+STARVED = "no descriptor is left: tests of TOPS functions, of which these are made, take them away"
+
+
 class TestProcesses(Conformance):
     """Every function between processes by its rows."""
 
@@ -73,9 +76,9 @@ class TestProcesses(Conformance):
         Case("hipIpcOpenEventHandle", "its own", own_event, E.hipErrorInvalidContext),
     )  # fmt: skip
     unreachable: ClassVar = {
-        ("hipIpcGetMemHandle", Result.OutOfMemory): "no descriptor, which tests of TOPS take away",
-        ("hipIpcGetEventHandle", Result.OutOfMemory): "no descriptor, which tests of TOPS take away",
-        ("hipIpcOpenMemHandle", Result.MapFailed): "another board, which tests of TOPS have",
+        ("hipIpcGetMemHandle", Result.OutOfMemory): STARVED,
+        ("hipIpcGetEventHandle", Result.OutOfMemory): STARVED,
+        ("hipIpcOpenMemHandle", Result.MapFailed): "another board: tests of TOPS functions have one",
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,11 +107,21 @@ def into() -> np.ndarray:
     return np.zeros(1, np.int32)
 
 
+LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def starved(*arguments: Any) -> tuple[Any, ...]:
+    """Return the arguments when no descriptor is left."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, LIMITS[1]))
+    return arguments
+
+
 class TestSharedPools(Conformance):
     """Every function of shared pools by its rows."""
 
     def after_row(self) -> None:
-        """Close the descriptors."""
+        """Close the descriptors, and allow new ones."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS)
         while OPEN:
             os.close(OPEN.pop())
 
@@ -127,6 +138,8 @@ class TestSharedPools(Conformance):
              E.hipErrorInvalidValue),
         Case("hipMemPoolExportToShareableHandle", "flags", lambda w: (into(), shareable(), POSIX, 1),
              E.hipErrorInvalidValue),
+        Case("hipMemPoolExportToShareableHandle", "no descriptor is left",
+             lambda w: starved(into(), shareable(), POSIX, 0), E.hipErrorOutOfMemory),
         Case("hipMemPoolImportFromShareableHandle", "forged", lambda w: (no_pool(w), POSIX, 0),
              E.hipErrorInvalidValue),
         Case("hipMemPoolImportFromShareableHandle", "no descriptor", (-1, POSIX, 0), E.hipErrorInvalidValue),
@@ -143,7 +156,11 @@ class TestSharedPools(Conformance):
              E.hipErrorInvalidValue),
     )  # fmt: skip
     unreachable: ClassVar = {
-        **{(name, Result.OutOfMemory): "no descriptor, which tests of TOPS take away" for name in good},
+        ("hipMemPoolExportPointer", Result.OutOfMemory): "only the first export of a process takes a descriptor",
+        **{
+            (name, Result.OutOfMemory): "what another process has exported takes one, and these rows have one process"
+            for name in ("hipMemPoolImportFromShareableHandle", "hipMemPoolImportPointer")
+        },
         ("hipMemPoolImportPointer", Result.NotInitialized): "every call starts the runtime",
     }
 

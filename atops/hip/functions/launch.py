@@ -229,7 +229,7 @@ def hipExtLaunchKernel(
 # ---- cooperative launches
 
 
-@call.instead({Result.InvalidDeviceFunction: Result.InvalidHandle})
+@call.instead({Result.InvalidDeviceFunction: Result.InvalidHandle, Result.InvalidDevice: Result.InvalidContext})
 def hipModuleLaunchCooperativeKernel(
     f: int,
     gridDimX: int,
@@ -244,8 +244,10 @@ def hipModuleLaunchCooperativeKernel(
 ) -> None:
     """Launch a function whose blocks start together and may wait for each other.
 
-    CooperativeLaunchTooLarge: more blocks than clusters, or too much shared memory; InvalidHandle: not a function;
-    InvalidValue as hipModuleLaunchKernel.
+    CooperativeLaunchTooLarge: more blocks than clusters, or too much shared memory; LaunchOutOfResources: more threads
+    than the stream's mask has SIPs; InvalidContext: the function was loaded on another device than the stream's;
+    InvalidHandle: not a function, a dead stream; InvalidValue as hipModuleLaunchKernel; the fault of a stream that has
+    failed.
     """
     function = function_of(f)
     geometry = geometry_of(
@@ -297,14 +299,14 @@ def _prepared(launchParamsList: object, numDevices: int, kind: type[Params]) -> 
     return made
 
 
-@call.instead({Result.InvalidDeviceFunction: Result.InvalidValue})
+@call.instead({Result.InvalidDeviceFunction: Result.InvalidValue, Result.InvalidDevice: Result.InvalidContext})
 def hipModuleLaunchCooperativeKernelMultiDevice(
     launchParamsList: Sequence[hipFunctionLaunchParams], numDevices: int, flags: int
 ) -> None:
     """Launch functions on several devices, all blocks of which start together and may wait for each other.
 
     `flags` may have the two bits that leave a synchronisation out; streams keep their order in any case.
-    CooperativeLaunchTooLarge; InvalidHandle; InvalidValue: not such a list, two of one device, a null stream.
+    Codes as hipModuleLaunchCooperativeKernel; InvalidValue, too: not such a list, two of one device, a null stream.
     """
     flags_in(flags, SYNC_FLAGS)
     start_together(_prepared(launchParamsList, numDevices, hipFunctionLaunchParams), cooperative=True)
