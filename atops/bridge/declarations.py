@@ -43,6 +43,7 @@ class Function(NamedTuple):
     results: tuple[CParameter, ...]
     codes: frozenset[Result]
     waits: bool
+    declared: tuple[CParameter, ...]  # all of them, in C's order
 
     @property
     def outs(self) -> int:
@@ -70,15 +71,18 @@ class Declarations:
         match = self._row.fullmatch(row)
         if match is None:
             raise ValueError(f"{row!r} is no declaration of a function")
-        waits, returns, function, declared, codes = match.groups()
+        waits, returns, function, row_of_parameters, codes = match.groups()
+        declared: list[CParameter] = []
         parameters: list[CParameter] = []
         results: list[CParameter] = []
-        for part in declared.split(", ") if declared else ():
+        for part in row_of_parameters.split(", ") if row_of_parameters else ():
             found = DECLARED.fullmatch(part)
             if found is None:
                 raise ValueError(f"{part!r} in {row!r} is no declaration of a parameter")
             out, type_, parameter, default = found.groups()
-            (results if out else parameters).append(CParameter(parameter, type_.strip(), default))
+            declared.append(CParameter(parameter, type_.strip(), default))
+            (results if out else parameters).append(declared[-1])
         documented = frozenset(Result[code] for code in (codes or "").split())
         returned = (returns or self._code).strip()
-        return Function(name, section, function, returned, tuple(parameters), tuple(results), documented, bool(waits))
+        lists = tuple(parameters), tuple(results), documented, bool(waits), tuple(declared)
+        return Function(name, section, function, returned, *lists)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from atops.base.errors import IllegalAddress, InvalidType, NotSupported
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotSupported
 from atops.device.memory.allocation import Allocation
 from atops.device.native.block import NativeBlock
 from atops.device.native.library import KernelRow, ParameterRow
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from atops.device.chip import Chip
     from atops.kernels.cxx.registration import CxxKernel
 
-__all__ = ("NativeKernel", "NativeLaunch")
+__all__ = ("NativeKernel", "NativeLaunch", "StructParameter")
 
 WORD = 16  # arguments are aligned as the largest that C++ has
 
@@ -37,7 +37,7 @@ class NativeKernel(Kernel[...]):
     static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
 
     def __init__(self, module: LoadedModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
-        """Make a kernel of a row. Raises InvalidType where a parameter is of a type that no launch can pass."""
+        """Make a kernel of a row."""
         self.module, self.row, self.found = module, row, found
         self.kinds = [row.parameters[each] for each in range(row.count)]
         name = found.name.removeprefix("::")
@@ -114,14 +114,36 @@ class NativeLaunch(BoundKernel):
         raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
 
 
+class StructParameter(Parameter):
+    """A parameter of a class: the bytes that C has of it, or what numpy and ctypes have as a struct of its size."""
+
+    __slots__ = ()
+
+    def take(self, value: object) -> object:
+        """As of any parameter. Raises InvalidType for what is no struct, InvalidValue for one of another size."""
+        if isinstance(value, ctypes.Structure | ctypes.Union | bytes | bytearray | memoryview):
+            given = bytes(value)
+        elif isinstance(value, np.void | np.ndarray) and value.ndim == 0 and value.dtype.kind == "V":
+            given = value.tobytes()
+        else:
+            expected = "bytes, a ctypes.Structure or a record of numpy"
+            raise InvalidType(
+                f"kernel {self.kernel}: parameter {self.name} is a class; it expects {expected}, got {value!r}"
+            )
+        assert isinstance(self.dtype, np.dtype), "it is made with one"
+        if len(given) != self.dtype.itemsize:
+            raise InvalidValue(
+                f"kernel {self.kernel}: parameter {self.name} has {self.dtype.itemsize} bytes, got {len(given)}"
+            )
+        return np.frombuffer(given, self.dtype)[0]
+
+
 def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
     letter = chr(kind.kind)
     if letter == "P":
         return Parameter(kernel, name, None, True)
     if letter == "V":
-        raise InvalidType(
-            f"kernel {kernel}: parameter {name} is a class of {kind.bytes} bytes; a launch passes numbers and memory"
-        )
+        return StructParameter(kernel, name, np.dtype(f"V{kind.bytes}"), False)
     return Parameter(kernel, name, dtype_of(kind, kind.bytes), False)
 
 

@@ -5,7 +5,9 @@ The text has been through the preprocessor. Only what comes from the program's o
     __vector4 float              atops::Vector<float, 512>, and so on for the other vectors and masks
     __fp16, __bf16               types of the headers
     __shared__ T x[n];           a reference to memory of the block's L2; __local__ to the thread's L1
-    extern __shared__ T x[];     what stands for the launch's dynamic shared memory
+    extern __shared__ T x[];     a pointer to the launch's dynamic shared memory
+    the same at the top          nothing; each use becomes a call that finds the memory of the block that asks
+    kernel<<<2, 12>>>(...)       a call of what launches
     __global__, __device__ ...   nothing; a kernel is noted, and registered at the end
     __device__ T x = value;      the value under another name, and a reference to where the host has the variable
     an unknown intrinsic(...)    a fault with its name, where it is reached
@@ -28,6 +30,7 @@ _WIDTHS = {"char": 1, "short": 2, "int": 4, "long": 8}
 _OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 _NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
 _SPACES = frozenset(("__shared__", "__local__", "__private__"))
+_DROPPED = frozenset(("__private_dte__", "__shared_dte__", "__DTU_INTRIN_AS__", "__TCLE_AS__"))
 _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative__", "__constant__"))
 _BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forceinline__", "volatile"))
 _AHEAD = _BESIDE | {'"C"'}
@@ -35,6 +38,8 @@ _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_"
 _QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
 )
+# After these a name is no declaration's.
+_NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
 # What kernels cannot do, by the name that begins it: the compiler would take it.
 _REFUSED = {
     "asm": "inline assembly is for the chip's processor, which this is not",
@@ -91,6 +96,8 @@ class _Rewriter:
         self.file, self.line = "", 1
         self.given: list[Token] = []
         self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
+        self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
+        self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
         self._takers = {
             **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
             **dict.fromkeys(_SPECIFIERS, self._specifier), "namespace": self._namespace,
@@ -160,8 +167,10 @@ class _Rewriter:
                 self.scopes.append(None)
             elif token.text == "}" and self.scopes:
                 self.scopes.pop()
+            if token.text in ("}", ";") and self._at_top:
+                self.hidden.clear()
             elif token.text == "<<<":
-                self._fault("a launch in host code: compile the kernels alone, and launch them with stream.launch")
+                self._fault("<<< is preceded by no kernel's name")
         elif token.kind == "text" and token.text == '"C"' and self._before(place) == "extern":
             brace = self._next(place + 1)
             if self._text(brace) == "{":
@@ -182,6 +191,14 @@ class _Rewriter:
         if text in _NARROW:
             out.append(_NARROW[text])
             return place + 1
+        if text in _DROPPED:
+            out.append(" " * len(text))
+            return place + 1
+        if text in self.shared and self._is_use(place):
+            out.append(self.shared[text])
+            return place + 1
+        if (opening := self._launch_at(place)) is not None:
+            return self._launch(place, opening, out)
         if text == "extern" and self._text(self._next(place + 1)) == "__shared__":
             return self._dynamic(place, out)
         if text in _REFUSED:
@@ -206,6 +223,44 @@ class _Rewriter:
             self._count_lines(each)
         out.append(self._join(place, end))
         return end
+
+    # ---- launches
+
+    def _launch_at(self, place: int) -> int | None:
+        """Return where `<<<` is, if the name at `place` begins what is launched."""
+        at = self._next(place + 1)
+        while self._text(at) == "::":
+            at = self._next(self._next(at + 1) + 1)
+        if self._text(at) == "<":
+            depth = 0
+            while at < len(self.given):
+                text = self._text(at)
+                if text in (";", "{", "}", "<<<"):
+                    return None
+                depth += (text == "<") - (text == ">") - 2 * (text == ">>")
+                at += 1
+                if depth <= 0:
+                    break
+            at = self._next(at)
+        return at if self._text(at) == "<<<" and self._before(place) != "::" else None
+
+    def _launch(self, place: int, opening: int, out: list[str]) -> int:
+        """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call."""
+        closing_at = next((at for at in range(opening, len(self.given)) if self._text(at) == ">>>"), None)
+        if closing_at is None or self._text(self._next(closing_at + 1)) != "(":
+            self._fault("a launch is written kernel<<<grid, block, shared, stream>>>(arguments)")
+            return place + 1
+        name = self._rewritten(place, opening).strip()
+        given = self._rewritten(opening + 1, closing_at).strip()
+        known = {each.name.rpartition("::")[2] for each in self.found.kernels}
+        plain = "<" in name or name.rpartition("::")[2] in known
+        kind = f"decltype(&{name})" if plain else "void"  # the arguments of a template are deduced by the call
+        out.append(
+            f'atops::launch<{kind}>("{spelled(name)}", atops::Configuration({given}), '
+            f"[](auto &...each) {{ {name}(each...); }})" + self._skip(place, closing_at + 1)
+        )
+        self.line += self._join(place, closing_at + 1).count("\n")
+        return closing_at + 1
 
     # ---- types
 
@@ -253,7 +308,7 @@ class _Rewriter:
         if end is None or self._is_pointer(first, end) or first >= end:
             out.append(" " * len(self.given[place].text))
             return place + 1
-        if self._at_top:
+        if self._at_top and self.given[place].text != "__shared__":
             self._fault(f"{self.given[place].text} memory outside of a function; declare it in the kernel")
             return place + 1
         while out and out[-1].strip() in ("static", "volatile", ""):
@@ -269,10 +324,28 @@ class _Rewriter:
         own, names = members
         out.append(f"struct __atops_memory_{number} {{ {own} }}; " + self._skip(place, end))
         self.line += self._join(place, end).count("\n")
+        if self._at_top:
+            scope = "::".join(["", *(each for each in self.scopes if each), f"__atops_memory_{number}"])
+            self.shared.update({each: f"atops::shared_memory<{scope}>().{each}" for each in names})
+            return end + 1
         place_of_all = f"__atops_place_{number}"
         refs = f"auto &{place_of_all} = atops::{function}<__atops_memory_{number}>();"
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
         return end + 1
+
+    def _is_use(self, place: int) -> bool:
+        """Whether a name stands for shared memory that is declared at the top, not for something of the function."""
+        text, before = self.given[place].text, place - 1
+        while before >= 0 and self.given[before].kind in ("space", "line"):
+            before -= 1
+        if before >= 0 and self.given[before].text in (".", "->", "::"):
+            return False
+        kind = before
+        while kind >= 0 and (self.given[kind].text in ("*", "&") or self.given[kind].kind in ("space", "line")):
+            kind -= 1
+        if kind >= 0 and self.given[kind].kind == "name" and self.given[kind].text not in _NO_TYPES:
+            self.hidden.add(text)
+        return text not in self.hidden
 
     def _end_of_declaration(self, place: int) -> int | None:
         """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""
@@ -384,9 +457,10 @@ class _Rewriter:
         skipped = self._skip(place, end)
         if self._at_top:
             self.dynamic.add(name)
-            out.append(f"static const atops::DynamicShared<{kind}> {name};{skipped}")
+            self.shared[name] = f"atops::dynamic_shared<{kind}>()"
+            out.append(skipped)
         else:
-            out.append(f"[[maybe_unused]] {kind} *{name} = atops::DynamicShared<{kind}>();{skipped}")
+            out.append(f"[[maybe_unused]] {kind} *{name} = atops::dynamic_shared<{kind}>();{skipped}")
         self.line += self._join(place, end).count("\n")
         return end + 1
 

@@ -26,7 +26,7 @@ from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
 from atops.kernels.source.options import CompileOptions
 from atops.kernels.source.python_unit import Definitions
 
-__all__ = ("LANGUAGE", "CxxUnit", "read_cxx")
+__all__ = ("INCLUDE", "LANGUAGE", "CxxUnit", "read_cxx")
 
 LANGUAGE = "TOPS C++"
 INCLUDE = Path(__file__).parent / "include"

@@ -89,8 +89,8 @@ REFUSED = {
     "#include <not_there.h>\n__global__ void f(float *x) {}": "not_there.h",
     '__global__ void f(float *x) { asm("nop"); }': "inline assembly",
     "__global__ void f(float *x) { throw 1; }": "a kernel has no exceptions",
-    "__global__ void f(float *x) {}\nint main() { f<<<1, 1>>>(0); }": "test.tops:2:1: error: a launch in host code",
-    "__shared__ float s[4];\n__global__ void f(float *x) { x[0] = s[0]; }": "outside of a function",
+    "__global__ void f(float *x) {}\nint main() { int x = 1 <<< 2; }": "test.tops:2:1: error: <<< is preceded by no",
+    "__local__ float s[4];\n__global__ void f(float *x) { x[0] = s[0]; }": "outside of a function",
 }
 
 

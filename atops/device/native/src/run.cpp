@@ -401,11 +401,20 @@ void wait(Event event, Site site) {
 }
 
 void print(const char *text, size_t bytes) {
+    if (!here) {  // host code prints for itself
+        fwrite(text, 1, bytes, stdout);
+        return;
+    }
     Run *run = here->run;
     if (run->print) run->print(text, bytes);
 }
 
-void fail_here(Fault fault, const char *text, Site site) { fail(fault, text, site); }
+void fail_here(Fault fault, const char *text, Site site) {
+    if (here) fail(fault, text, site);
+    fflush(stdout);  // host code has no launch that could fail
+    fprintf(stderr, "%s:%d: %s\n", site.file, site.line, text);
+    abort();
+}
 
 constexpr Runtime RUNTIME = {
     VERSION, sync_threads, sync_blocks, shared, local, dynamic_shared, context, transfer,

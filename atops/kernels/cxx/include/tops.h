@@ -1,2 +1,4 @@
-// The program may include it; what it asks for is there already.
+// The language itself is there already; this brings the host side of the runtime.
 #pragma once
+
+#include "tops/host_api.h"

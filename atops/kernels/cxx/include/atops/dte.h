@@ -66,37 +66,12 @@ mdspan(Space, T *, Extent...) -> mdspan<T>;
 template <class T, class Extent, size_t N>
 mdspan(Space, T *, const Extent (&)[N]) -> mdspan<T>;
 
-}  // namespace tops
-
-struct tops_dte_ctx_t {
-    atops::Context own{};
-
-    void init(ATOPS_SITE) { atops::runtime->context(&own, 0, {file, line}); }
-    void destroy(ATOPS_SITE) { atops::runtime->context(&own, 1, {file, line}); }
-};
-
-inline void tops_init_dte(tops_dte_ctx_t &ctx, ATOPS_SITE) { ctx.init(file, line); }
-inline void tops_init_dte(tops_dte_ctx_t *ctx, ATOPS_SITE) { ctx->init(file, line); }
-inline void tops_destroy_dte(tops_dte_ctx_t &ctx, ATOPS_SITE) { ctx.destroy(file, line); }
-inline void tops_destroy_dte(tops_dte_ctx_t *ctx, ATOPS_SITE) { ctx->destroy(file, line); }
-
-namespace tops {
-
-// A transfer in flight, or one that is over, or none.
-struct event {
-    atops::Event own{};
-};
-
-inline void wait(event given, ATOPS_SITE) { atops::runtime->wait(given.own, {file, line}); }
-
-// Initialises a context, and gives it back at the end of the C++ block.
-class dte_scope {
-    tops_dte_ctx_t &context;
-
-  public:
-    explicit dte_scope(tops_dte_ctx_t &given, ATOPS_SITE) : context(given) { given.init(file, line); }
-    ~dte_scope() { context.destroy(); }
-    dte_scope(const dte_scope &) = delete;
+// Any of them, where the type of the elements is not said.
+struct mdspan_base {
+    atops::Operand own;
+    template <class T>
+    mdspan_base(const mdspan<T> &given) : own(given) {}
+    operator atops::Operand() const { return own; }
 };
 
 }  // namespace tops
@@ -260,234 +235,218 @@ inline Transfer sub_sample(const mdspan<D> &dst, const mdspan<S> &src, const num
 
 }  // namespace atops::describe
 
+// ---- the operations: the first chip that has each, and its parameters
+
+#define ATOPS_LIST(...) __VA_ARGS__
+#define ATOPS_OPERATIONS(X) \
+    X(memcpy, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
+    X(memset, 210, (class D, class V), (const tops::mdspan<D> &dst, V value), (dst, value)) \
+    X(slice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &offset, std::remove_const_t<D> value = {}), (dst, src, offset, value)) \
+    X(deslice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &offset), (dst, src, offset)) \
+    X(transpose, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &layout), (dst, src, layout)) \
+    X(slice_transpose, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &offset, const tops::numbers &layout, std::remove_const_t<D> value = {}), (dst, src, offset, \
+      layout, value)) \
+    X(transpose_deslice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, \
+      const tops::numbers &offset, const tops::numbers &layout), (dst, src, offset, layout)) \
+    X(pad, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      pad_value = {}), (dst, src, pad_low, pad_high, pad_mid, pad_value)) \
+    X(mirror_tb, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
+    X(mirror_lr, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
+    X(broadcast, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
+    X(slice_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &src_offsets, const tops::numbers &slice_shape, const tops::numbers &pad_low, const \
+      tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> pad_value = {}), (dst, src, \
+      src_offsets, slice_shape, pad_low, pad_high, pad_mid, pad_value)) \
+    X(slice_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &src_offsets, const tops::numbers &slice_shape, const tops::numbers &dst_offsets), (dst, src, \
+      src_offsets, slice_shape, dst_offsets)) \
+    X(slice_broadcast, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &src_offsets, const tops::numbers &slice_shape), (dst, src, src_offsets, slice_shape)) \
+    X(slice_expand, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &src_offsets, const tops::numbers &slice_shape, int phase, int ratio), (dst, src, \
+      src_offsets, slice_shape, phase, ratio)) \
+    X(shrink_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, int \
+      phase, int ratio, const tops::numbers &dst_offsets), (dst, src, phase, ratio, dst_offsets)) \
+    X(memset_deslice, 300, (class D, class S, class V), (const tops::mdspan<D> &dst, const tops::mdspan<S> \
+      &src, const tops::numbers &dst_offsets, V value), (dst, src, dst_offsets, value)) \
+    X(mirror_tb_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      value = {}), (dst, src, pad_low, pad_high, pad_mid, value)) \
+    X(mirror_lr_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      value = {}), (dst, src, pad_low, pad_high, pad_mid, value)) \
+    X(mirror_tb_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, \
+      const tops::numbers &dst_offsets), (dst, src, dst_offsets)) \
+    X(mirror_lr_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, \
+      const tops::numbers &dst_offsets), (dst, src, dst_offsets)) \
+    X(sub_sample, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
+      tops::numbers &dim_stride), (dst, src, dim_stride))
+
+// ---- contexts
+
+struct tops_dte_ctx_base_s;
+
 namespace tops {
 
-// From a description to a transfer that is done, to one that is in flight, and to one that waits to be triggered.
-#define ATOPS_NOW(text, since, description) \
-    atops::Transfer op = description; \
-    op.name = text, op.gcu_arch = since; \
-    atops::runtime->transfer(&ctx.own, &op, {file, line})
-#define ATOPS_LATER(text, since, description) \
-    atops::Transfer op = description; \
-    op.name = text, op.gcu_arch = since; \
-    event made; \
-    made.own = atops::runtime->issue(&ctx.own, &op, {file, line}); \
-    return made
+using atops::Transfer;
 
-template <class D, class S>
-inline void memcpy(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_NOW("memcpy", 210, (atops::describe::memcpy<D>(dst, src)));
-}
-template <class D, class S>
-inline event memcpy_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_LATER("memcpy_async", 210, (atops::describe::memcpy<D>(dst, src)));
-}
-template <class D, class V>
-inline void memset(tops_dte_ctx_t &ctx, const mdspan<D> &dst, V value, ATOPS_SITE) {
-    ATOPS_NOW("memset", 210, (atops::describe::memset<D>(dst, value)));
-}
-template <class D, class V>
-inline event memset_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, V value, ATOPS_SITE) {
-    ATOPS_LATER("memset_async", 210, (atops::describe::memset<D>(dst, value)));
-}
-template <class D, class S>
-inline void slice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_NOW("slice", 210, (atops::describe::slice<D>(dst, src, offset, value)));
-}
-template <class D, class S>
-inline event slice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_LATER("slice_async", 210, (atops::describe::slice<D>(dst, src, offset, value)));
-}
-template <class D, class S>
-inline void deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    ATOPS_SITE) {
-    ATOPS_NOW("deslice", 210, (atops::describe::deslice<D>(dst, src, offset)));
-}
-template <class D, class S>
-inline event deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    ATOPS_SITE) {
-    ATOPS_LATER("deslice_async", 210, (atops::describe::deslice<D>(dst, src, offset)));
-}
-template <class D, class S>
-inline void transpose(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &layout,
-    ATOPS_SITE) {
-    ATOPS_NOW("transpose", 210, (atops::describe::transpose<D>(dst, src, layout)));
-}
-template <class D, class S>
-inline event transpose_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &layout,
-    ATOPS_SITE) {
-    ATOPS_LATER("transpose_async", 210, (atops::describe::transpose<D>(dst, src, layout)));
-}
-template <class D, class S>
-inline void slice_transpose(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    const numbers &layout, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_NOW("slice_transpose", 210, (atops::describe::slice_transpose<D>(dst, src, offset, layout, value)));
-}
-template <class D, class S>
-inline event slice_transpose_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &offset, const numbers &layout, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_LATER("slice_transpose_async", 210, (atops::describe::slice_transpose<D>(dst, src, offset, layout, value)));
-}
-template <class D, class S>
-inline void transpose_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset,
-    const numbers &layout, ATOPS_SITE) {
-    ATOPS_NOW("transpose_deslice", 210, (atops::describe::transpose_deslice<D>(dst, src, offset, layout)));
-}
-template <class D, class S>
-inline event transpose_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &offset, const numbers &layout, ATOPS_SITE) {
-    ATOPS_LATER("transpose_deslice_async", 210, (atops::describe::transpose_deslice<D>(dst, src, offset, layout)));
-}
-template <class D, class S>
-inline void pad(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low, const numbers
-    &pad_high, const numbers &pad_mid, std::remove_const_t<D> pad_value = {}, ATOPS_SITE) {
-    ATOPS_NOW("pad", 210, (atops::describe::pad<D>(dst, src, pad_low, pad_high, pad_mid, pad_value)));
-}
-template <class D, class S>
-inline event pad_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low, const
-    numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D> pad_value = {}, ATOPS_SITE) {
-    ATOPS_LATER("pad_async", 210, (atops::describe::pad<D>(dst, src, pad_low, pad_high, pad_mid, pad_value)));
-}
-template <class D, class S>
-inline void mirror_tb(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_NOW("mirror_tb", 210, (atops::describe::mirror_tb<D>(dst, src)));
-}
-template <class D, class S>
-inline event mirror_tb_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_LATER("mirror_tb_async", 210, (atops::describe::mirror_tb<D>(dst, src)));
-}
-template <class D, class S>
-inline void mirror_lr(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_NOW("mirror_lr", 210, (atops::describe::mirror_lr<D>(dst, src)));
-}
-template <class D, class S>
-inline event mirror_lr_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_LATER("mirror_lr_async", 210, (atops::describe::mirror_lr<D>(dst, src)));
-}
-template <class D, class S>
-inline void broadcast(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_NOW("broadcast", 210, (atops::describe::broadcast<D>(dst, src)));
-}
-template <class D, class S>
-inline event broadcast_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, ATOPS_SITE) {
-    ATOPS_LATER("broadcast_async", 210, (atops::describe::broadcast<D>(dst, src)));
-}
-template <class D, class S>
-inline void slice_pad(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &src_offsets,
-    const numbers &slice_shape, const numbers &pad_low, const numbers &pad_high, const numbers &pad_mid,
-    std::remove_const_t<D> pad_value = {}, ATOPS_SITE) {
-    ATOPS_NOW("slice_pad", 300, (atops::describe::slice_pad<D>(dst, src, src_offsets, slice_shape, pad_low, pad_high, pad_mid, pad_value)));
-}
-template <class D, class S>
-inline event slice_pad_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &src_offsets, const numbers &slice_shape, const numbers &pad_low, const numbers &pad_high, const numbers &pad_mid,
-    std::remove_const_t<D> pad_value = {}, ATOPS_SITE) {
-    ATOPS_LATER("slice_pad_async", 300, (atops::describe::slice_pad<D>(dst, src, src_offsets, slice_shape, pad_low, pad_high, pad_mid, pad_value)));
-}
-template <class D, class S>
-inline void slice_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &src_offsets,
-    const numbers &slice_shape, const numbers &dst_offsets, ATOPS_SITE) {
-    ATOPS_NOW("slice_deslice", 300, (atops::describe::slice_deslice<D>(dst, src, src_offsets, slice_shape, dst_offsets)));
-}
-template <class D, class S>
-inline event slice_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &src_offsets, const numbers &slice_shape, const numbers &dst_offsets, ATOPS_SITE) {
-    ATOPS_LATER("slice_deslice_async", 300, (atops::describe::slice_deslice<D>(dst, src, src_offsets, slice_shape, dst_offsets)));
-}
-template <class D, class S>
-inline void slice_broadcast(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &src_offsets, const numbers &slice_shape, ATOPS_SITE) {
-    ATOPS_NOW("slice_broadcast", 300, (atops::describe::slice_broadcast<D>(dst, src, src_offsets, slice_shape)));
-}
-template <class D, class S>
-inline event slice_broadcast_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &src_offsets, const numbers &slice_shape, ATOPS_SITE) {
-    ATOPS_LATER("slice_broadcast_async", 300, (atops::describe::slice_broadcast<D>(dst, src, src_offsets, slice_shape)));
-}
-template <class D, class S>
-inline void slice_expand(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &src_offsets,
-    const numbers &slice_shape, int phase, int ratio, ATOPS_SITE) {
-    ATOPS_NOW("slice_expand", 300, (atops::describe::slice_expand<D>(dst, src, src_offsets, slice_shape, phase, ratio)));
-}
-template <class D, class S>
-inline event slice_expand_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &src_offsets, const numbers &slice_shape, int phase, int ratio, ATOPS_SITE) {
-    ATOPS_LATER("slice_expand_async", 300, (atops::describe::slice_expand<D>(dst, src, src_offsets, slice_shape, phase, ratio)));
-}
-template <class D, class S>
-inline void shrink_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, int phase, int ratio,
-    const numbers &dst_offsets, ATOPS_SITE) {
-    ATOPS_NOW("shrink_deslice", 300, (atops::describe::shrink_deslice<D>(dst, src, phase, ratio, dst_offsets)));
-}
-template <class D, class S>
-inline event shrink_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, int phase, int
-    ratio, const numbers &dst_offsets, ATOPS_SITE) {
-    ATOPS_LATER("shrink_deslice_async", 300, (atops::describe::shrink_deslice<D>(dst, src, phase, ratio, dst_offsets)));
-}
-template <class D, class S, class V>
-inline void memset_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, V value, ATOPS_SITE) {
-    ATOPS_NOW("memset_deslice", 300, (atops::describe::memset_deslice<D>(dst, src, dst_offsets, value)));
-}
-template <class D, class S, class V>
-inline event memset_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, V value, ATOPS_SITE) {
-    ATOPS_LATER("memset_deslice_async", 300, (atops::describe::memset_deslice<D>(dst, src, dst_offsets, value)));
-}
-template <class D, class S>
-inline void mirror_tb_pad(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low,
-    const numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_NOW("mirror_tb_pad", 300, (atops::describe::mirror_tb_pad<D>(dst, src, pad_low, pad_high, pad_mid, value)));
-}
-template <class D, class S>
-inline event mirror_tb_pad_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &pad_low, const numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_LATER("mirror_tb_pad_async", 300, (atops::describe::mirror_tb_pad<D>(dst, src, pad_low, pad_high, pad_mid, value)));
-}
-template <class D, class S>
-inline void mirror_lr_pad(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low,
-    const numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_NOW("mirror_lr_pad", 300, (atops::describe::mirror_lr_pad<D>(dst, src, pad_low, pad_high, pad_mid, value)));
-}
-template <class D, class S>
-inline event mirror_lr_pad_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &pad_low, const numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D> value = {}, ATOPS_SITE) {
-    ATOPS_LATER("mirror_lr_pad_async", 300, (atops::describe::mirror_lr_pad<D>(dst, src, pad_low, pad_high, pad_mid, value)));
-}
-template <class D, class S>
-inline void mirror_tb_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, ATOPS_SITE) {
-    ATOPS_NOW("mirror_tb_deslice", 300, (atops::describe::mirror_tb_deslice<D>(dst, src, dst_offsets)));
-}
-template <class D, class S>
-inline event mirror_tb_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, ATOPS_SITE) {
-    ATOPS_LATER("mirror_tb_deslice_async", 300, (atops::describe::mirror_tb_deslice<D>(dst, src, dst_offsets)));
-}
-template <class D, class S>
-inline void mirror_lr_deslice(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, ATOPS_SITE) {
-    ATOPS_NOW("mirror_lr_deslice", 300, (atops::describe::mirror_lr_deslice<D>(dst, src, dst_offsets)));
-}
-template <class D, class S>
-inline event mirror_lr_deslice_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dst_offsets, ATOPS_SITE) {
-    ATOPS_LATER("mirror_lr_deslice_async", 300, (atops::describe::mirror_lr_deslice<D>(dst, src, dst_offsets)));
-}
-template <class D, class S>
-inline void sub_sample(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers &dim_stride,
-    ATOPS_SITE) {
-    ATOPS_NOW("sub_sample", 300, (atops::describe::sub_sample<D>(dst, src, dim_stride)));
-}
-template <class D, class S>
-inline event sub_sample_async(tops_dte_ctx_t &ctx, const mdspan<D> &dst, const mdspan<S> &src, const numbers
-    &dim_stride, ATOPS_SITE) {
-    ATOPS_LATER("sub_sample_async", 300, (atops::describe::sub_sample<D>(dst, src, dim_stride)));
-}
+// A transfer in flight, or one that is over, or none.
+struct event {
+    atops::Event own{};
+    tops_dte_ctx_base_s *ctx = nullptr;
 
-#undef ATOPS_NOW
-#undef ATOPS_LATER
+    void wait(ATOPS_SITE) const { atops::runtime->wait(own, {file, line}); }
+};
+
+inline void wait(const event &given, ATOPS_SITE) { given.wait(file, line); }
 
 }  // namespace tops
+
+// A context: what it is configured to do stays until it is configured anew, and may be started again and again.
+struct tops_dte_ctx_base_s {
+    atops::Context own{};
+    atops::Transfer configured{};
+
+    void init(ATOPS_SITE) { atops::runtime->context(&own, 0, {file, line}); }
+    void destroy(ATOPS_SITE) { atops::runtime->context(&own, 1, {file, line}); }
+    void init_comm(ATOPS_SITE) { init(file, line); }
+    void destroy_comm(ATOPS_SITE) { destroy(file, line); }
+
+    tops::event issue(const atops::Transfer &given, const char *file, int line) {
+        tops::event made;
+        made.own = atops::runtime->issue(&own, &given, {file, line});
+        made.ctx = this;
+        return made;
+    }
+
+#define ATOPS_CONFIGURED(OP, SINCE, HEAD, PARAMETERS, ARGUMENTS) \
+    template <ATOPS_LIST HEAD> \
+    void config_##OP(ATOPS_LIST PARAMETERS) { \
+        configured = atops::describe::OP<D> ARGUMENTS; \
+        configured.name = #OP, configured.gcu_arch = SINCE; \
+    }
+    ATOPS_OPERATIONS(ATOPS_CONFIGURED)
+#undef ATOPS_CONFIGURED
+
+    void config_memcpy(const tops::mdspan_base &dst, const tops::mdspan_base &src) {
+        using namespace atops;
+        configured = describe::Description(Take::all, Turn::plain, Land::bytes, dst).from(src);
+        configured.name = "memcpy", configured.gcu_arch = 210;
+    }
+
+    tops::event trigger(ATOPS_SITE) {
+        ready("trigger", file, line);
+        return issue(configured, file, line);
+    }
+    void trigger_and_wait(ATOPS_SITE) {
+        ready("trigger_and_wait", file, line);
+        atops::runtime->transfer(&own, &configured, {file, line});
+    }
+    template <class T>
+    void set_src_addr(const T *address, ATOPS_SITE) {
+        ready("set_src_addr", file, line);
+        if (!configured.src.rank) refuse("set_src_addr", "takes nothing from memory", file, line);
+        configured.src.address = const_cast<T *>(address);
+    }
+    template <class T>
+    void set_dst_addr(T *address, ATOPS_SITE) {
+        ready("set_dst_addr", file, line);
+        configured.dst.address = address;
+    }
+    void set_src_offset(int dim, int64_t offset, ATOPS_SITE) {
+        ready("set_src_offset", file, line);
+        if (configured.take != atops::Take::window) refuse("set_src_offset", "has no window in src", file, line);
+        place(configured.src_offsets, configured.src.rank, "set_src_offset", dim, file, line) = offset;
+    }
+    void set_dst_offset(int dim, int64_t offset, ATOPS_SITE) {
+        ready("set_dst_offset", file, line);
+        if (configured.land != atops::Land::window) refuse("set_dst_offset", "has no window in dst", file, line);
+        place(configured.dst_offsets, configured.dst.rank, "set_dst_offset", dim, file, line) = offset;
+    }
+    void set_total_size(int64_t bytes, ATOPS_SITE) {
+        ready("set_total_size", file, line);
+        if (configured.land != atops::Land::bytes) refuse("set_total_size", "is no memcpy", file, line);
+        for (atops::Operand *each : {&configured.dst, &configured.src})
+            each->rank = 1, each->item = 1, each->extents[0] = bytes;
+    }
+
+  private:
+    [[noreturn]] void refuse(const char *what, const char *why, const char *file, int line) {
+        char text[160];
+        snprintf(text, sizeof text, "%s: the DTE context is configured for %s, which %s", what, configured.name, why);
+        atops::fail(atops::Fault::dte_error, text, file, line);
+    }
+    void ready(const char *what, const char *file, int line) {
+        if (configured.name) return;
+        char text[160];
+        snprintf(text, sizeof text, "%s of a DTE context that is not configured; call one of its config_ methods", what);
+        atops::fail(atops::Fault::dte_error, text, file, line);
+    }
+    int64_t &place(int64_t *values, int rank, const char *what, int dim, const char *file, int line) {
+        if (dim >= 0 && dim < rank) return values[dim];
+        char text[160];
+        snprintf(text, sizeof text, "%s: dimension %d of an operand of %d dimensions", what, dim, rank);
+        atops::fail(atops::Fault::dte_error, text, file, line);
+    }
+};
+
+struct tops_dte_ctx_t : tops_dte_ctx_base_s {};
+
+inline void tops_init_dte(tops_dte_ctx_base_s &ctx, ATOPS_SITE) { ctx.init(file, line); }
+inline void tops_destroy_dte(tops_dte_ctx_base_s &ctx, ATOPS_SITE) { ctx.destroy(file, line); }
+// As templates they stand back behind a program's own.
+template <class Context>
+inline void tops_init_dte(Context *ctx, ATOPS_SITE) { ctx->init(file, line); }
+template <class Context>
+inline void tops_destroy_dte(Context *ctx, ATOPS_SITE) { ctx->destroy(file, line); }
+
+namespace tops {
+
+// Contexts that need no init: published kernels have them.
+#define ATOPS_CONTEXT(name) \
+    struct name : tops_dte_ctx_base_s { \
+        name(ATOPS_SITE) { init(file, line); } \
+    }
+ATOPS_CONTEXT(private_dte);
+ATOPS_CONTEXT(private_cdte);
+ATOPS_CONTEXT(local_dte);
+#undef ATOPS_CONTEXT
+struct shared_dte : tops_dte_ctx_base_s {};
+
+// Initialises a context, and gives it back at the end of the C++ block.
+class dte_scope {
+    tops_dte_ctx_base_s &context;
+
+  public:
+    explicit dte_scope(tops_dte_ctx_base_s &given, ATOPS_SITE) : context(given) { given.init(file, line); }
+    ~dte_scope() { context.destroy(); }
+    dte_scope(const dte_scope &) = delete;
+};
+
+// ---- both forms of each operation
+
+#define ATOPS_FORMS(OP, SINCE, HEAD, PARAMETERS, ARGUMENTS) \
+    template <ATOPS_LIST HEAD> \
+    inline void OP(tops_dte_ctx_base_s &ctx, ATOPS_LIST PARAMETERS, ATOPS_SITE) { \
+        Transfer made = atops::describe::OP<D> ARGUMENTS; \
+        made.name = #OP, made.gcu_arch = SINCE; \
+        atops::runtime->transfer(&ctx.own, &made, {file, line}); \
+    } \
+    template <ATOPS_LIST HEAD> \
+    inline event OP##_async(tops_dte_ctx_base_s &ctx, ATOPS_LIST PARAMETERS, ATOPS_SITE) { \
+        Transfer made = atops::describe::OP<D> ARGUMENTS; \
+        made.name = #OP "_async", made.gcu_arch = SINCE; \
+        return ctx.issue(made, file, line); \
+    }
+ATOPS_OPERATIONS(ATOPS_FORMS)
+#undef ATOPS_FORMS
+
+}  // namespace tops
+
+#undef ATOPS_OPERATIONS
+#undef ATOPS_LIST

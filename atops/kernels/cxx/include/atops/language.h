@@ -14,6 +14,8 @@
 #include "abi.h"
 #include "numbers.h"
 
+#define __TOPSCC__ 1
+
 // ---- what stands before a function. Which of them are kernels was read, and taken out, before the compiler came.
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
@@ -73,22 +75,12 @@ inline __attribute__((always_inline)) Declared &local_memory(ATOPS_SITE) {
     return *static_cast<Declared *>(place);
 }
 
-// `extern __shared__ T name[]`: what it is depends on the block that asks.
+// `extern __shared__ T name[]`.
 template <class T>
-struct DynamicShared {
-    T *get() const {
-        size_t bytes;
-        return static_cast<T *>(runtime->dynamic_shared(&bytes));
-    }
-    operator T *() const { return get(); }
-    template <class Other>
-    explicit operator Other *() const {
-        return reinterpret_cast<Other *>(get());
-    }
-    T &operator[](ptrdiff_t index) const { return get()[index]; }
-    T &operator*() const { return *get(); }
-    T *operator+(ptrdiff_t count) const { return get() + count; }
-};
+inline T *dynamic_shared() {
+    size_t bytes;
+    return static_cast<T *>(runtime->dynamic_shared(&bytes));
+}
 
 // A variable of the device: where the host has it on the device that this copy of the module is for.
 extern "C" void *atops_place(int32_t number, const volatile void *initial);

@@ -3,6 +3,7 @@
 
 #include "dte.h"
 #include "functions.h"
+#include "host.h"
 #include "vector.h"
 
 #ifdef __HIPCC_RTC__  // HIP's runtime compilation: kernels of HIP include nothing

@@ -1,2 +1,4 @@
-// The program may include it; what it asks for is there already.
+// Published kernels include this; what they want of it is there.
 #pragma once
+
+#include "tops/half.h"

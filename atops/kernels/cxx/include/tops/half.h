@@ -1,2 +1,46 @@
-// The program may include it; what it asks for is there already.
+// tops::half and tops::bfloat: classes of their own around __fp16 and __bf16, to which their values convert.
 #pragma once
+
+#include "atops/numbers.h"
+
+namespace tops {
+
+template <class Number>
+struct Rounded {
+    Number value;
+
+    Rounded() = default;
+    template <class From, class = decltype(static_cast<float>(static_cast<From (*)()>(nullptr)()))>
+    Rounded(From from) : value(static_cast<float>(from)) {}
+    operator float() const { return float(value); }
+    template <class From>
+    Rounded &operator+=(From from) { return *this = Rounded(float(*this) + float(from)); }
+    template <class From>
+    Rounded &operator-=(From from) { return *this = Rounded(float(*this) - float(from)); }
+    template <class From>
+    Rounded &operator*=(From from) { return *this = Rounded(float(*this) * float(from)); }
+    template <class From>
+    Rounded &operator/=(From from) { return *this = Rounded(float(*this) / float(from)); }
+};
+
+using half = Rounded<atops::half>;
+using bfloat = Rounded<atops::brain>;
+using __ef_half = half;
+using __ef_bfloat16 = bfloat;
+inline float __half2float(half value) { return float(value); }
+inline half __float2half(float value) { return half(value); }
+inline float __bfloat162float(bfloat value) { return float(value); }
+inline bfloat __float2bfloat16(float value) { return bfloat(value); }
+
+}  // namespace tops
+
+namespace atops {
+template <>
+struct Kind<tops::half> {
+    static constexpr char value = 'f';
+};
+template <>
+struct Kind<tops::bfloat> {
+    static constexpr char value = 'e';
+};
+}  // namespace atops

@@ -1,2 +1,4 @@
-// The program may include it; what it asks for is there already.
+// The host side of the runtime; the language itself is there already.
 #pragma once
+
+#include "tops/host_api.h"

@@ -1,0 +1,371 @@
+// Names that published kernels use beside the language text: types of vectors, what is known of them, and functions on
+// them. The headers krt/*.h, tcle.h and acore*.h of those kernels come to this; what they mean was read off their uses.
+#pragma once
+
+#include <math.h>
+
+#include "functions.h"
+#include "tops/half.h"
+
+#define KRT_API inline
+#define __KRT_ARCH__ __GCU_ARCH__
+#define TOPS_VECTOR_LENGTH 128  // bytes of a vector; __vector4 has four times as many
+#define TCLE_SINGLE_VEC_BYTES 128
+#define TCLE_MAX_VECTOR_LENGTH 128
+#ifndef __clang__
+#define __builtin_assume(condition) ((void)0)
+#endif
+
+using generic_ptr = char *;
+using mapped_ptr = char *;
+
+inline int __tops_tid_x() { return int(threadIdx.x); }
+inline int __tops_tid_y() { return int(threadIdx.y); }
+inline int __tops_tid_z() { return int(threadIdx.z); }
+inline int __tops_bid_x() { return int(blockIdx.x); }
+inline int __tops_bid_y() { return int(blockIdx.y); }
+inline int __tops_bid_z() { return int(blockIdx.z); }
+
+namespace atops {
+
+template <class T>
+using Unified = std::conditional_t<std::is_same_v<T, tops::half>, half, std::conditional_t<std::is_same_v<T, tops::bfloat>, brain, T>>;
+
+template <class V>
+struct VectorOf;
+template <class T, int BYTES>
+struct VectorOf<Vector<T, BYTES>> {
+    using Element = T;
+    using Truth = Mask<int(sizeof(T)), BYTES>;
+    static constexpr int bytes = BYTES, lanes = lanes_of<T, BYTES>;
+};
+
+template <class T, int LANES>
+using Lanes = Vector<Unified<T>, sizeof(T) == 8 ? 512 : LANES * int(sizeof(T))>;
+
+// A function of numbers, for each lane.
+template <class V, class F>
+inline V each_of(const V &x, F f) {
+    V made;
+    for (int i = 0; i < V::lanes; ++i) made.lane[i] = typename V::Element(f(x.lane[i]));
+    return made;
+}
+template <class V, class F>
+inline V each_of(const V &x, const V &y, F f) {
+    V made;
+    for (int i = 0; i < V::lanes; ++i) made.lane[i] = typename V::Element(f(x.lane[i], y.lane[i]));
+    return made;
+}
+
+// What a number is computed in: floats in the next wider type, and rounded once; integers as they are.
+template <class T>
+inline auto wide(T x) {
+    if constexpr (std::is_integral_v<T>)
+        return x;
+    else if constexpr (sizeof(T) < 4)
+        return float(x);
+    else
+        return double(x);
+}
+
+#define ATOPS_NUMBER(name, expression) \
+    template <class T> \
+    inline auto number_##name(T given) { \
+        auto x = wide(given); \
+        return expression; \
+    }
+ATOPS_NUMBER(exp, ::exp(x))
+ATOPS_NUMBER(log, ::log(x))
+ATOPS_NUMBER(sqrt, ::sqrt(x))
+ATOPS_NUMBER(rsqrt, 1 / ::sqrt(x))
+ATOPS_NUMBER(reciprocal, 1 / x)
+ATOPS_NUMBER(sin, ::sin(x))
+ATOPS_NUMBER(cos, ::cos(x))
+ATOPS_NUMBER(tan, ::tan(x))
+ATOPS_NUMBER(tanh, ::tanh(x))
+ATOPS_NUMBER(floor, ::floor(x))
+ATOPS_NUMBER(ceil, ::ceil(x))
+ATOPS_NUMBER(round, ::round(x))
+ATOPS_NUMBER(neg, -x)
+ATOPS_NUMBER(abs, x < 0 ? -x : x)
+ATOPS_NUMBER(relu, x > 0 ? x : decltype(x)(0))
+ATOPS_NUMBER(sigmoid, sigmoid_of(double(x)))
+ATOPS_NUMBER(silu, x * sigmoid_of(double(x)))
+ATOPS_NUMBER(swish, x * sigmoid_of(double(x)))
+ATOPS_NUMBER(softplus, softplus_of(double(x)))
+ATOPS_NUMBER(gelu, gelu_of(double(x)))
+ATOPS_NUMBER(square, x *x)
+#undef ATOPS_NUMBER
+#define ATOPS_UNARY_NAMES(X) \
+    X(exp) X(log) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tan) X(tanh) X(floor) X(ceil) X(round) X(neg) X(abs) \
+    X(relu) X(sigmoid) X(silu) X(swish) X(softplus) X(gelu)
+
+template <class T>
+inline T remainder(T x, T y) {
+    if constexpr (std::is_integral_v<T>)
+        return T(x % y);
+    else
+        return T(::fmod(double(x), double(y)));
+}
+
+}  // namespace atops
+
+namespace tops {
+
+template <class T>
+struct unified_scalar { using type = atops::Unified<T>; };
+template <class T, int LANES>
+struct scalar_to_vector { using type = atops::Lanes<T, LANES>; };
+template <class V>
+struct vector_to_scalar { using type = typename atops::VectorOf<V>::Element; };
+template <class V>
+struct vector_to_mask { using type = typename atops::VectorOf<V>::Truth; };
+template <class V>
+struct vector_length { static constexpr int value = V::lanes; };
+
+#define ATOPS_VECTORS(type, name, va) \
+    using name = atops::Vector<type, 128>; \
+    using name##x2 = atops::Vector<type, 256>; \
+    using name##x4 = atops::Vector<type, 512>; \
+    using va = name; \
+    using va##x2 = name##x2; \
+    using va##x4 = name##x4;
+ATOPS_VECTORS(char, vchar, va64i8)
+ATOPS_VECTORS(unsigned char, vuchar, va64u8)
+ATOPS_VECTORS(short, vshort, va32i16)
+ATOPS_VECTORS(unsigned short, vushort, va32u16)
+ATOPS_VECTORS(int, vint, va16i32)
+ATOPS_VECTORS(unsigned, vuint, va16u32)
+ATOPS_VECTORS(atops::half, vhalf, va32f16)
+ATOPS_VECTORS(atops::brain, vbfloat, va32bf16)
+ATOPS_VECTORS(float, vfloat, va16f32)
+#undef ATOPS_VECTORS
+using vbool16_t = atops::Mask<4, 128>;
+using vbool32_t = atops::Mask<4, 256>;
+using vbool64_t = atops::Mask<4, 512>;
+using vbool128_t = atops::Mask<2, 512>;
+using vbool256_t = atops::Mask<1, 512>;
+
+template <class V>
+inline V vload(const void *from) {
+    V made;
+    __builtin_memcpy(&made, from, sizeof made);
+    return made;
+}
+template <class V>
+inline void vstore(const V &value, void *to) {
+    __builtin_memcpy(to, &value, sizeof value);
+}
+template <class V, class T>
+inline V vbroadcast(T value) { return V(typename V::Element(value)); }
+template <class V>
+inline V vzero() { return V(typename V::Element(0)); }
+template <class V, class T>
+inline V viota(T first) {
+    V made;
+    for (int i = 0; i < V::lanes; ++i) made.lane[i] = typename V::Element(first + T(i));
+    return made;
+}
+
+#define ATOPS_BINARY(name, expression) \
+    template <class V> \
+    inline V name(const V &v, const V &u) { \
+        return atops::each_of(v, u, [](auto x, auto y) { return expression; }); \
+    }
+ATOPS_BINARY(vadd, x + y)
+ATOPS_BINARY(vsub, x - y)
+ATOPS_BINARY(vmul, x *y)
+ATOPS_BINARY(vdiv, x / y)
+ATOPS_BINARY(vrem, atops::remainder(x, y))
+ATOPS_BINARY(vmax, x > y ? x : y)
+ATOPS_BINARY(vmin, x < y ? x : y)
+#undef ATOPS_BINARY
+#define ATOPS_UNARY(name) \
+    template <class V> \
+    inline V v##name(const V &v) { \
+        return atops::each_of(v, [](auto x) { return atops::number_##name(x); }); \
+    }
+ATOPS_UNARY_NAMES(ATOPS_UNARY)
+#undef ATOPS_UNARY
+#define ATOPS_COMPARISON(name, op) \
+    template <class M, class V> \
+    inline M name(const V &x, const V &y) { \
+        M made; \
+        for (int i = 0; i < M::lanes; ++i) made.lane[i] = x.lane[i] op y.lane[i]; \
+        return made; \
+    }
+ATOPS_COMPARISON(veq, ==)
+ATOPS_COMPARISON(vne, !=)
+ATOPS_COMPARISON(vlt, <)
+ATOPS_COMPARISON(vle, <=)
+ATOPS_COMPARISON(vgt, >)
+ATOPS_COMPARISON(vge, >=)
+#undef ATOPS_COMPARISON
+template <class M>
+inline M mask_and(const M &x, const M &y) { return x & y; }
+template <class M>
+inline M mask_or(const M &x, const M &y) { return x | y; }
+template <class M>
+inline M mask_xor(const M &x, const M &y) { return x ^ y; }
+template <class M>
+inline M mask_not(const M &x) { return ~x; }
+
+template <class M, class V>
+inline V vsel(const M &mask, const V &where_true, const V &where_false) {
+    V made;
+    for (int i = 0; i < V::lanes; ++i) made.lane[i] = mask.lane[i] ? where_true.lane[i] : where_false.lane[i];
+    return made;
+}
+template <class To, class V>
+inline To vcast(const V &from) {
+    static_assert(To::lanes == V::lanes, "a conversion keeps the number of lanes");
+    To made;
+    for (int i = 0; i < V::lanes; ++i) made.lane[i] = typename To::Element(from.lane[i]);
+    return made;
+}
+
+// Over all lanes: sums of narrow floats are computed in float, and rounded once.
+template <class T, class V>
+inline T vreduce_sum(const V &v) {
+    auto total = atops::wide(v.lane[0]);
+    for (int i = 1; i < V::lanes; ++i) total += atops::wide(v.lane[i]);
+    return T(total);
+}
+template <class T, class V>
+inline T vreduce_max(const V &v) {
+    auto found = v.lane[0];
+    for (int i = 1; i < V::lanes; ++i) found = v.lane[i] > found ? v.lane[i] : found;
+    return T(found);
+}
+template <class T, class V>
+inline T vreduce_min(const V &v) {
+    auto found = v.lane[0];
+    for (int i = 1; i < V::lanes; ++i) found = v.lane[i] < found ? v.lane[i] : found;
+    return T(found);
+}
+
+// Parts of a vector, and a vector of parts.
+#define ATOPS_PART(number) \
+    template <class Part, class V> \
+    inline Part vunpack##number(const V &v) { \
+        static_assert((number + 1) * Part::lanes <= V::lanes, "the vector has fewer parts"); \
+        Part made; \
+        for (int i = 0; i < Part::lanes; ++i) made.lane[i] = v.lane[number * Part::lanes + i]; \
+        return made; \
+    }
+ATOPS_PART(0)
+ATOPS_PART(1)
+ATOPS_PART(2)
+ATOPS_PART(3)
+#undef ATOPS_PART
+template <class V, class... Part>
+inline V vpack(const Part &...parts) {
+    V made;
+    int at = 0;
+    auto put = [&](const auto &part) {
+        for (int i = 0; i < part.lanes; ++i) made.lane[at++] = part.lane[i];
+    };
+    (put(parts), ...);
+    return made;
+}
+template <class V, class Part>
+inline V vpack2(const Part &a, const Part &b) { return vpack<V>(a, b); }
+template <class V, class Part>
+inline V vpack4(const Part &a, const Part &b, const Part &c, const Part &d) { return vpack<V>(a, b, c, d); }
+
+// A pointer that goes on by a vector with each load and store.
+template <class V>
+class leaptr {
+    char *at;
+
+  public:
+    template <class T>
+    explicit leaptr(T *from) : at(reinterpret_cast<char *>(const_cast<std::remove_cv_t<T> *>(from))) {}
+    V load() {
+        V made = vload<V>(at);
+        at += sizeof(V);
+        return made;
+    }
+    void store(const V &value) {
+        vstore(value, at);
+        at += sizeof(V);
+    }
+};
+template <class V, class T>
+inline leaptr<V> simple_leaptr(T *from) { return leaptr<V>(from); }
+
+// Kernels see all memory at its own address: there is nothing to map.
+template <class T>
+inline mapped_ptr map_mem(T *from, size_t) { return reinterpret_cast<mapped_ptr>(from); }
+template <class T>
+inline mapped_ptr map_mem_ex(T *from, size_t) { return reinterpret_cast<mapped_ptr>(from); }
+inline void unmap_mem(mapped_ptr, size_t = 0) {}
+inline void unmap_mem_ex(mapped_ptr, size_t = 0) {}
+
+[[noreturn]] inline void abort(ATOPS_SITE) {
+    atops::fail(atops::Fault::kernel_assert, "tops::abort()", file, line);
+}
+
+}  // namespace tops
+
+namespace tcle {
+
+enum class FenceType { L1_SDMEM, L1_VDMEM, L2_MEM, L3_MEM, ALL };
+template <auto>
+inline void fence() {}  // what a thread stores, it reads
+
+template <class T, int LANES>
+struct altivector { using VT = atops::Lanes<T, LANES>; };
+template <class V>
+struct altivector_to_mask { using type = typename atops::VectorOf<V>::Truth; };
+template <class V>
+struct altivector_to_scalar { using type = typename atops::VectorOf<V>::Element; };
+template <class V>
+constexpr int altivector_step() { return V::lanes; }
+
+using tops::leaptr;
+using tops::simple_leaptr;
+using tops::vsel;
+
+template <class To, class V>
+inline To cvt(const V &from) { return tops::vcast<To>(from); }
+
+// Elements at so many bytes behind an address, one for each lane.
+template <class V, class Offsets>
+inline V gather(const void *base, const Offsets &bytes) {
+    V made;
+    for (int i = 0; i < V::lanes; ++i)
+        __builtin_memcpy(&made.lane[i], static_cast<const char *>(base) + bytes.lane[i], sizeof made.lane[i]);
+    return made;
+}
+template <class V, class Offsets>
+inline void scatter(void *base, const Offsets &bytes, const V &value) {
+    for (int i = 0; i < V::lanes; ++i)
+        __builtin_memcpy(static_cast<char *>(base) + bytes.lane[i], &value.lane[i], sizeof value.lane[i]);
+}
+
+#define ATOPS_UNARY(name) \
+    template <class T, int BYTES> \
+    inline atops::Vector<T, BYTES> name(const atops::Vector<T, BYTES> &v) { return tops::v##name(v); } \
+    inline float name(float x) { return float(atops::number_##name(x)); }
+ATOPS_UNARY_NAMES(ATOPS_UNARY)
+#undef ATOPS_UNARY
+template <class V>
+inline V max(const V &x, const V &y) { return tops::vmax(x, y); }
+template <class V>
+inline V min(const V &x, const V &y) { return tops::vmin(x, y); }
+
+}  // namespace tcle
+
+// The language text gives integers no quotient by an operator; tcle does.
+namespace atops {
+template <class T, int BYTES>
+    requires is_integer<T>
+Vector<T, BYTES> operator/(const Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return tops::vdiv(x, y); }
+template <class T, int BYTES>
+    requires is_integer<T>
+Vector<T, BYTES> operator%(const Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return tops::vrem(x, y); }
+template <class T, int BYTES>
+    requires is_integer<T>
+Vector<T, BYTES> &operator/=(Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return x = x / y; }
+}  // namespace atops

@@ -1,0 +1,4 @@
+// Published kernels include this; what they want of it is there.
+#pragma once
+
+#include "tops/host_api.h"

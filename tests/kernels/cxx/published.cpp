@@ -1,0 +1,253 @@
+// Kernels in the style of published ones, with their headers, host functions and a main: what a file of these looks like.
+#include <stdio.h>
+#include <tops.h>
+#include <tops/topsrtc.h>
+#include <tops/half.h>
+#include <tops/bfloat.h>
+#include <algorithm>
+#include <vector>
+#include <krt/scalar.h>
+#include <krt/vector_mask.h>
+#include <krt/dispatch.h>
+#include <krt/leaptr.h>
+#include <krt/vector_infra.h>
+#include <krt/mmu.h>
+#include <acore/common/atomic_op.h>
+#include <acore/common/binary.h>
+#include <acore/acore_op.h>
+#include "tops/tops_runtime.h"
+#include "tcle.h"
+using namespace std;
+using namespace tops;
+#define CHECK(cmd) { topsError_t error = cmd; if (error != topsSuccess) { fprintf(stderr, "error: '%s'(%d) at %s:%d\n", topsGetErrorString(error), error, __FILE__, __LINE__); exit(EXIT_FAILURE); } }
+#define TILE 1024
+#define SHARE (1024 * 1024 * 24)
+__shared__ char raw_cache[SHARE];
+
+__device__ __forceinline__ int Idx(void) { int blockIdx_ = blockIdx.x; return blockIdx_ * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ int Num(void) { return gridDim.x * blockDim.x; }
+
+template <typename T, typename VT>
+__device__ __forceinline__ void act(T *in, T *out, int len, int tp) {
+  switch (tp) {
+    case 0: neg(out, in, len); break;
+    case 1: exp(out, in, len); break;
+    case 2: mul(out, in, in, len); break;
+    case 3: sqrt(out, in, len); break;
+    case 4: tanh(out, in, len); break;
+    case 5: abs(out, in, len); break;
+    case 6: {
+      using vtype = typename scalar_to_vector<T, TOPS_VECTOR_LENGTH>::type;
+      const int vlength = vector_length<vtype>::value;
+      leaptr<vtype> a = simple_leaptr<vtype>(in);
+      leaptr<vtype> b = simple_leaptr<vtype>(out);
+      for (int i = 0; i < (len + vlength - 1) / vlength; i++) b.store(vgelu(a.load()));
+      break;
+    }
+    default: break;
+  }
+}
+
+template <typename T, typename VT>
+__device__ void unary(T *in, T *out, int N, int tp) {
+  tops_dte_ctx_t ci[2], co[2];
+  tops::event ei[2], eo[2];
+  __local__ __valigned__ T ib[2][TILE];
+  __local__ __valigned__ T ob[2][TILE];
+  tops::dte_scope s0(ci[0]), s1(ci[1]), s2(co[0]), s3(co[1]);
+  int step = TILE * Num(), first = Idx() * TILE, flag = 0;
+  auto len = [&](int at) { return N - at >= TILE ? TILE : N - at; };
+  for (int i = 0; i < 2; ++i) if (len(first + i * step) > 0) {
+    ci[i].config_memcpy(tops::mdspan(tops::Private, ib[i], len(first + i * step)), tops::mdspan(tops::Global, in + first + i * step, len(first + i * step)));
+    co[i].config_memcpy(tops::mdspan(tops::Global, out + first + i * step, len(first + i * step)), tops::mdspan(tops::Private, ob[i], len(first + i * step)));
+  }
+  if (len(first) > 0) ei[0] = ci[0].trigger();
+  for (int i = first; i < N; i += step) {
+    if (len(i + step) > 0) ei[1 - flag] = ci[1 - flag].trigger();
+    ei[flag].wait();
+    if (len(i + 2 * step) > 0) ci[flag].config_memcpy(tops::mdspan(tops::Private, ib[flag], len(i + 2 * step)), tops::mdspan(tops::Global, in + i + 2 * step, len(i + 2 * step)));
+    act<T, VT>(ib[flag], ob[flag], len(i), tp);
+    eo[flag] = co[flag].trigger();
+    if (i != first) {
+      eo[1 - flag].wait();
+      if (len(i + step) > 0) co[1 - flag].config_memcpy(tops::mdspan(tops::Global, out + i + step, len(i + step)), tops::mdspan(tops::Private, ob[1 - flag], len(i + step)));
+    }
+    flag = 1 - flag;
+  }
+  if (len(first) > 0) eo[1 - flag].wait();
+}
+#define UNARY(TYPE, VT, NAME) extern "C" __global__ void NAME(const size_t n, TYPE *in, TYPE *out, int tp) { unary<TYPE, VT>(in, out, n, tp); }
+UNARY(__fp16, vhalf, u_f16)
+UNARY(__bf16, vbfloat, u_bf16)
+UNARY(float, vfloat, u_f32)
+
+extern "C" __global__ void affine_f16(const size_t n, __fp16 *in, __fp16 *out, float mulv, float addv) {
+  __local__ __valigned__ __fp16 a[4096];
+  __local__ __valigned__ __fp16 b[4096];
+  tops_dte_ctx_t ctx; tops::dte_scope s(ctx);
+  tops::memcpy(ctx, tops::mdspan(tops::Private, a, n), tops::mdspan(tops::Global, in, n));
+  tops::half m = tops::half(mulv), d = tops::half(addv);
+  mul_fp16_scalar(reinterpret_cast<__fp16 *>(b), reinterpret_cast<__fp16 *>(a), *reinterpret_cast<__fp16 *>(&m.value), n);
+  add_fp16_scalar(reinterpret_cast<__fp16 *>(a), reinterpret_cast<__fp16 *>(b), *reinterpret_cast<__fp16 *>(&d.value), n);
+  tops::memcpy(ctx, tops::mdspan(tops::Global, out, n), tops::mdspan(tops::Private, a, n));
+}
+
+template <typename T> __device__ __forceinline__ T call_max(T *p, int size) {
+  generic_ptr src = reinterpret_cast<generic_ptr>(p);
+  constexpr int bpe = sizeof(T);
+  constexpr int elems = sizeof(typename tops::unified_scalar<T>::type) * TOPS_VECTOR_LENGTH / bpe;
+  using vtype = typename tops::scalar_to_vector<T, elems>::type;
+  auto lp = tops::simple_leaptr<vtype>(src);
+  T best = p[0];
+  vtype sum = tops::vzero<vtype>();
+  for (int i = 0; i < (size + elems - 1) / elems; i++) {
+    vtype v = lp.load();
+    T cur = tops::vreduce_max<T, vtype>(v);
+    sum = tops::vadd(sum, v);
+    if (cur > best) best = cur;
+  }
+  return best;
+}
+template <typename T>
+__device__ void soft(T *input, T *output, size_t rows, size_t n) {
+  __local__ __valigned__ float b1[4096];
+  __local__ __valigned__ float b2[4096];
+  __local__ __valigned__ T tmp[4096];
+  tops_dte_ctx_t ctx; tops::dte_scope s(ctx);
+  for (size_t r = Idx(); r < rows; r += Num()) {
+    tops::memcpy(ctx, tops::mdspan(tops::Private, tmp, n), tops::mdspan(tops::Global, input + r * n, n));
+    convert<float, T>(reinterpret_cast<float *>(b1), reinterpret_cast<T *>(tmp), n);
+    T max_value = call_max<float>(b1, n / 128 * 128);
+    for (size_t i = n / 128 * 128; i < n; ++i) if (b1[i] > max_value) max_value = b1[i];
+    sub(reinterpret_cast<float *>(b2), reinterpret_cast<float *>(b1), max_value, n);
+    exp(reinterpret_cast<float *>(b1), reinterpret_cast<float *>(b2), n);
+    float total = 0; for (size_t i = 0; i < n; ++i) total += b1[i];
+    div(reinterpret_cast<float *>(b2), reinterpret_cast<float *>(b1), total, n);
+    convert<T, float>(reinterpret_cast<T *>(tmp), reinterpret_cast<float *>(b2), n);
+    tops::memcpy(ctx, tops::mdspan(tops::Global, output + r * n, n), tops::mdspan(tops::Private, tmp, n));
+  }
+}
+extern "C" __global__ void soft_f16(__fp16 *i, __fp16 *o, size_t r, size_t n) { soft<__fp16>(i, o, r, n); }
+extern "C" __global__ void soft_f32(float *i, float *o, size_t r, size_t n) { soft<float>(i, o, r, n); }
+
+template <typename T>
+__global__ void reshape(T *key, int64_t *slots, T *cache, int tokens, int heads, int size, int block) {
+  __local__ __valigned__ char l1[0x1000];
+  int64_t *map = reinterpret_cast<int64_t *>(l1);
+  tops::private_dte ctxs[8];
+  for (int i = 0; i < 8; ++i) ctxs[i].init();
+  tops::private_dte c2; c2.init();
+  tops::event ev[8], e2;
+  e2 = tops::memcpy_async(c2, tops::mdspan(tops::Private, map, tokens), tops::mdspan(tops::Global, slots, tokens));
+  tops::mdspan k(tops::Global, key, 1, heads, size), kc(tops::Global, cache, block, heads, size);
+  for (int i = 0; i < 8; ++i) ctxs[i].config_deslice(kc, k, {0, 0, 0});
+  e2.wait();
+  if (Idx()) return;
+  for (int t = 0; t < tokens; t += 8) {
+    for (int i = 0; i < 8 && t + i < tokens; ++i) {
+      int slot = (int)map[t + i];
+      ctxs[i].set_src_addr(key + (t + i) * heads * size);
+      ctxs[i].set_dst_addr(cache + (slot / block) * block * heads * size);
+      ctxs[i].set_dst_offset(0, slot % block);
+      ev[i] = ctxs[i].trigger();
+    }
+    for (int i = 0; i < 8 && t + i < tokens; ++i) ev[i].wait();
+  }
+}
+template __global__ void reshape<float>(float *key, int64_t *slots, float *cache, int tokens, int heads, int size, int block);
+template __global__ void reshape<tops::half>(tops::half *key, int64_t *slots, tops::half *cache, int tokens, int heads, int size, int block);
+
+extern "C" __global__ void conv_f32(float *src, float *dst, int n) {
+  tops_dte_ctx_t ctx; tops::dte_scope s(ctx);
+  float *cached = reinterpret_cast<float *>(raw_cache);
+  if (threadIdx.x == 0) {
+    ctx.config_memcpy(tops::mdspan(tops::Shared, cached, n), tops::mdspan(tops::Global, src, n));
+    ctx.trigger_and_wait();
+  }
+  __syncthreads();
+  auto l3 = map_mem(reinterpret_cast<generic_ptr>(dst), n * 4);
+  float *d = reinterpret_cast<float *>(l3);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) d[i] = cached[n - 1 - i] + raw_cache[0] * 0;
+  unmap_mem(l3);
+}
+
+using vf = __vector4 float;
+using vb = __vector2 __bf16;
+extern "C" __global__ void norm_bf16(__bf16 *x, int rows) {
+  __local__ __valigned__ __bf16 buf[128];
+  tops::private_dte ctx;
+  for (int r = Idx(); r < rows; r += Num()) {
+    tops::memcpy(ctx, tops::mdspan(tops::Private, buf, 128), tops::mdspan(tops::Global, x + r * 128, 128));
+    vb raw = *(vb *)buf;
+    vf f = tcle::cvt<vf>(raw);
+    vf sq = f * f;
+    float sum = tops::vreduce_sum<float>(sq);
+    float inv = tcle::rsqrt(sum + 1e-6f);
+    *(vb *)buf = tcle::cvt<vb>(f * (vf)(inv) * tcle::sigmoid(f));
+    tcle::fence<tcle::FenceType::L1_VDMEM>();
+    tops::memcpy(ctx, tops::mdspan(tops::Global, x + r * 128, 128), tops::mdspan(tops::Private, buf, 128));
+  }
+}
+extern "C" __global__ void step(int *seq, int *slots, int *table, int n, int block, int stride) {
+  using vint_ = typename tcle::altivector<int, 32>::VT;
+  using vmask = typename tcle::altivector_to_mask<vint_>::type;
+  const int len = tcle::altivector_step<vint_>();
+  __local__ __attribute__((aligned(512))) __valigned__ int range[len];
+  for (int i = 0; i < len; i++) range[i] = i;
+  tcle::leaptr<vint_> rp = tcle::simple_leaptr<vint_>(range);
+  vint_ r = rp.load();
+  vmask mask = r < vint_(n);
+  vint_ s = *(vint_ *)seq;
+  vint_ index = s / vint_(block);
+  index += r * vint_(stride);
+  index = tcle::vsel(mask, index * vint_(sizeof(int)), vint_(0));
+  vint_ slot = tcle::gather<vint_>((__TCLE_AS__ char *)table, index);
+  slot *= vint_(block);
+  slot += s % vint_(block);
+  tcle::leaptr<vint_>((char *)slots).store(slot);
+  tcle::fence<0x3>();
+}
+extern "C" __global__ void fill_f16(tops::half *out, int n, tops::half value) {
+  tops_dte_ctx_t ctx; tops::dte_scope s(ctx);
+  tops::memset(ctx, tops::mdspan(tops::Global, out, n), value);
+}
+struct Params {
+  int n;
+  float factor;
+};
+template <typename T>
+__attribute__((no_mem_alias_in_vldst, enable_software_pipeliner))
+__global__ void by_value(T *__restrict__ x, Params params) {
+  __builtin_assume(params.n > 0);
+  for (int i = Idx(); i < params.n; i += Num()) x[i] = T(float(x[i]) * params.factor);
+}
+template __global__ void by_value<float>(float *__restrict__ x, Params params);
+template <typename T>
+__global__ __cooperative__ void mask_kernel(T *in, T v, u_int32_t *count, int n) {
+  __syncblocks();
+  if (Idx() == 0) { u_int32_t c = 0; for (int i = 0; i < n; ++i) c += in[i] == v; count[0] = c; }
+}
+extern "C" u_int32_t mask_f32(float *in, float v, u_int32_t *out, int n, void *stream_) {
+  topsStream_t stream = (topsStream_t)(stream_);
+  u_int32_t *dev, host[4] = {0};
+  topsMallocAsync(&dev, 512, stream, topsDeviceMallocDefault);
+  mask_kernel<float><<<2, 12, 0, stream>>>(in, v, dev, n);
+  topsMemcpyAsync(&host, dev, 4, topsMemcpyDeviceToHost, stream);
+  topsFreeAsync(dev, stream);
+  topsStreamSynchronize(stream);
+  return host[0];
+}
+template <typename T> int test() {
+  T *d; float time = 0;
+  topsEvent_t start, stop;
+  CHECK(topsEventCreate(&start)); CHECK(topsEventCreate(&stop));
+  CHECK(topsMalloc(reinterpret_cast<void **>(&d), 1024));
+  topsHostMalloc((T **)&d, 64);
+  CHECK(topsEventRecord(start));
+  u_f16<<<dim3(1, 1, 1), dim3(12, 1, 1)>>>(512, d, d, 0);
+  CHECK(topsGetLastError());
+  CHECK(topsEventElapsedTime(&time, start, stop));
+  printf("%g\n", time);
+  return 0;
+}
+int main() { return test<__fp16>(); }

@@ -1,0 +1,159 @@
+"""Kernels written as published ones are: their headers, vectors, configured transfers, launches and host code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import atops
+from atops import kernels as k
+from atops.base.errors import DteError, InvalidType, InvalidValue, LaunchFailure
+from atops.tops.header.cxx import PLACE, cxx_header
+
+TEXT = (Path(__file__).parent / "published.cpp").read_text(encoding="utf-8")
+CHIP = (2, 12)
+generator = np.random.default_rng(5)
+
+
+@cache
+def module() -> Any:
+    """Compile the file once."""
+    return k.compile_source(TEXT, "published.cpp").module()
+
+
+WRONG = {  # what a kernel does with a context or with host code, and how its launch ends
+    "tops_dte_ctx_t c; c.init(); c.trigger();": (DteError, "trigger of a DTE context that is not configured"),
+    "tops::private_dte c; c.set_src_addr(x);": (DteError, "set_src_addr of a DTE context that is not configured"),
+    "tops::private_dte c; c.config_memcpy(a, b); c.set_src_offset(0, 1);": (DteError, "which has no window in src"),
+    "tops::private_dte c; c.config_slice(a, b, {0}); c.set_dst_offset(0, 1);": (DteError, "which has no window in dst"),
+    "tops::private_dte c; c.config_slice(a, b, {0}); c.set_src_offset(1, 1);": (DteError, "dimension 1 of an"),
+    "tops::private_dte c; c.config_slice(a, b, {0}); c.set_total_size(4);": (DteError, "slice, which is no memcpy"),
+    "tops::private_dte c; c.config_memcpy(a, b); c.trigger(); c.trigger();": (DteError, "in flight: memcpy"),
+    "topsDeviceSynchronize();": (LaunchFailure, "called topsDeviceSynchronize, which is host code's"),
+    "empty<<<1, 1>>>();": (LaunchFailure, "called a launch, which is host code's"),
+}
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_misuse_is_named(body: str, run: Callable[..., Any]) -> None:
+    """The launch ends with what is wrong, and the process goes on."""
+    kind, says = WRONG[body]
+    text = "#include <tops.h>\n__global__ void empty() {}\n__global__ void f(float *x) { __local__ float l[4]; "
+    text += f"tops::mdspan a(l, 4), b(x, 4); {body} }}"
+    with pytest.raises(LaunchFailure, match=says) as failed:
+        run(text, "f", (1, 1), np.zeros(8, np.float32))
+    assert isinstance(failed.value.__cause__ or failed.value, kind)
+
+
+def test_the_header_of_the_host_side_is_that_of_the_tables() -> None:
+    """It is written by `python -m atops.tops.header.cxx`."""
+    assert PLACE.read_text(encoding="utf-8") == cxx_header()
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def gelu(x: Any) -> Any:
+    from math import erfc
+
+    return np.array([each * 0.5 * erfc(-each / np.sqrt(2)) for each in x])
+
+
+UNARY: list[Callable[[Any], Any]] = [np.negative, np.exp, np.square, np.sqrt, np.tanh, np.abs, gelu]
+TYPES = {"f16": (np.float16, 2e-3), "bf16": (bfloat16, 2e-2), "f32": (np.float32, 1e-6)}
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("count", [5, 24 * 1024, 60_001])
+def test_ping_pong_with_configured_contexts(name: str, count: int, run: Callable[..., Any]) -> None:
+    """Contexts are configured for the tile after the next, triggered and waited for by their events."""
+    kind, tolerance = TYPES[name]
+    x = generator.uniform(0.1, 2, count).astype(kind)
+    for number, function in enumerate(UNARY if count == 5 else UNARY[:2]):
+        found = run("", f"u_{name}", CHIP, count, x, np.empty_like(x), number, fetch=2, module=module())
+        wanted = function(x.astype(np.float64))
+        np.testing.assert_allclose(found.astype(np.float64), wanted, tolerance, tolerance)
+
+
+def test_numbers_of_a_class_of_their_own(run: Callable[..., Any]) -> None:
+    """tops::half is a class around __fp16; as a parameter it is a number."""
+    x = generator.uniform(-2, 2, 1000).astype(np.float16)
+    found = run("", "affine_f16", (1, 1), 1000, x, np.empty_like(x), 0.5, 1.25, fetch=2, module=module())
+    assert np.array_equal(found, x * np.float16(0.5) + np.float16(1.25))
+    found = run("", "fill_f16", (1, 1), np.zeros(100, np.float16), 100, 1.5, module=module())
+    assert (found == 1.5).all()
+
+
+@pytest.mark.parametrize("name", ["f16", "f32"])
+def test_rows_by_element_wise_functions(name: str, run: Callable[..., Any]) -> None:
+    """convert, sub, exp and div work on arrays; vreduce_max on what a leaptr loads."""
+    kind, tolerance = TYPES[name]
+    x = generator.uniform(-3, 3, (30, 300)).astype(kind)
+    found = run("", f"soft_{name}", CHIP, x, np.empty_like(x), *x.shape, fetch=1, module=module())
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True).astype(np.float64))
+    wanted = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.astype(np.float64), wanted, tolerance, tolerance)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("float", np.float32), ("tops::half", np.float16)])
+def test_addresses_and_offsets_are_patched(name: str, kind: Any, run: Callable[..., Any]) -> None:
+    """Eight contexts are configured once; each transfer changes where it reads and lands."""
+    keys = generator.uniform(-1, 1, (19, 2, 4)).astype(kind)
+    slots = generator.permutation(24)[:19].astype(np.int64)
+    cache_ = np.zeros((6, 4, 2, 4), kind)
+    found = run("", f"reshape<{name}>", (1, 12), keys, slots, cache_, 19, 2, 4, 4, fetch=2, module=module())
+    wanted = cache_.reshape(24, 2, 4).copy()
+    wanted[slots] = keys
+    assert np.array_equal(found.reshape(24, 2, 4), wanted)
+
+
+def test_shared_memory_that_is_declared_at_the_top(run: Callable[..., Any]) -> None:
+    """24 MiB of it, brought by a configured transfer, and a result that is stored through mapped memory."""
+    x = generator.uniform(-1, 1, 5000).astype(np.float32)
+    assert np.array_equal(run("", "conv_f32", (1, 12), x, np.empty_like(x), x.size, fetch=1, module=module()), x[::-1])
+
+
+def test_conversions_between_vectors(run: Callable[..., Any]) -> None:
+    """A __vector2 __bf16 and a __vector4 float have the same lanes."""
+    x = generator.uniform(-1, 1, (30, 128)).astype(bfloat16)
+    found = run("", "norm_bf16", CHIP, x.copy(), 30, module=module())
+    wide = x.astype(np.float32)
+    wanted = wide / np.sqrt((wide**2).sum(axis=1, keepdims=True) + 1e-6) * sigmoid(wide)
+    np.testing.assert_allclose(found.astype(np.float32), wanted, 1e-2, 1e-3)
+
+
+def test_gather_and_integer_division_of_vectors(run: Callable[..., Any]) -> None:
+    """A vector of slots is looked up in a table by byte offsets, as far as the mask goes."""
+    sequence = generator.integers(0, 64, 32).astype(np.int32)
+    table = generator.integers(0, 100, (32, 8)).astype(np.int32)
+    found = run("", "step", (1, 1), sequence, np.zeros(32, np.int32), table, 32, 8, 8, fetch=1, module=module())
+    assert np.array_equal(found, table[np.arange(32), sequence // 8] * 8 + sequence % 8)
+
+
+def test_a_struct_as_a_parameter(run: Callable[..., Any]) -> None:
+    """It is passed as the bytes that C has of it."""
+    x = generator.uniform(-1, 1, 100).astype(np.float32)
+    params = np.array([(100, 2.5)], [("n", np.int32), ("factor", np.float32)])[0]
+    for given in (params, params.tobytes()):
+        assert np.array_equal(run("", "by_value<float>", CHIP, x.copy(), given, module=module()), x * np.float32(2.5))
+    for wrong, error in ((5, InvalidType), (b"123", InvalidValue)):
+        with pytest.raises(error, match="parameter params"):
+            run("", "by_value<float>", CHIP, x.copy(), wrong, module=module())
+
+
+def test_a_cooperative_template_by_its_name(run: Callable[..., Any]) -> None:
+    """A launch in host code makes none of a template; a name expression does."""
+    program = k.Program(TEXT, "published.cpp")
+    program.add_name_expression("mask_kernel<float>")
+    made = program.compile().module()
+    x = np.array([1, 2, 1, 1, 3], np.float32)
+    whole_chip = atops.LaunchConfig(*CHIP, cooperative=True)
+    found = run("", "mask_kernel<float>", whole_chip, x, 1.0, np.zeros(1, np.uint32), 5, fetch=2, module=made)
+    assert found[0] == 3
