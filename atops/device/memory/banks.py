@@ -48,13 +48,15 @@ class Banks:
     that fits, crossing or not. So one allocation can be as large as the memory.
     """
 
-    __slots__ = ("_free", "_granule", "_part", "capacity", "parts", "peak", "used", "warm")
+    __slots__ = ("_apart", "_free", "_granule", "_part", "capacity", "parts", "peak", "used", "warm")
 
-    def __init__(self, size: int, count: int, granule: int) -> None:
+    def __init__(self, size: int, count: int, granule: int, apart: bool = False) -> None:
         """Divide `size` bytes, at least one granule for each of `count` banks; a rest is left out.
 
-        `capacity`, `used` and `peak` are bytes, in whole granules, of all banks together.
+        `capacity`, `used` and `peak` are bytes, in whole granules, of all banks together. `apart`: while there is room,
+        a free granule lies before each range that is taken: what runs over the end of one does not land in the next.
         """
+        self._apart = apart
         self._granule = granule
         self._part = part = size // count // granule  # the granules of a bank
         self._free = free = FreeRanges(0, count * part, part)
@@ -68,7 +70,10 @@ class Banks:
         """Take `size` bytes, in `bank` only or wherever they fit, and return their address. Raises NoRoom."""
         granule = self._granule
         need = -(-size // granule) or 1
-        if top_down or bank is not None or (start := self._free.take_best(need)) < 0:
+        if self._apart and not top_down and bank is None and (start := self._free.take_best(need + 1)) >= 0:
+            self._free.give(start, start + 1)
+            start += 1
+        elif top_down or bank is not None or (start := self._free.take_best(need)) < 0:
             return self._place(need, bank, top_down) * granule
         part = self.parts[start // self._part]
         taken = need * granule
@@ -100,7 +105,7 @@ class Banks:
     def renewed(self, taken: Iterable[tuple[int, int]]) -> Banks:
         """Return banks like these, of which just these ranges (address, size), by address, are taken. Peaks stay."""
         granule, begin = self._granule, 0  # the granule after the last one taken
-        new = Banks(self.capacity, len(self.parts), granule)
+        new = Banks(self.capacity, len(self.parts), granule, self._apart)
         for address, size in taken:
             start, need = address // granule, -(-size // granule) or 1
             for part, first, stop in new._cut(start, start + need):

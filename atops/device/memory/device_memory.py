@@ -67,15 +67,20 @@ class DeviceMemory:
     """
 
     def __init__(
-        self, arch_l3_bytes: int, banks: int, device: int, base_address: int, warm_bytes: int, granule: int = 256
-    ) -> None:
-        """Describe the memory; the arena is made by the first allocation. Raises InvalidValue for too many banks."""
+        self, arch_l3_bytes: int, banks: int, device: int, base_address: int, warm_bytes: int, granule: int = 256,
+        apart: bool = False,
+    ) -> None:  # fmt: skip
+        """Describe the memory; the arena is made by the first allocation. Raises InvalidValue for too many banks.
+
+        `apart`: while there is room, allocations do not touch each other.
+        """
         if not 1 <= banks <= arch_l3_bytes // granule:
             raise InvalidValue(f"memory of {arch_l3_bytes} bytes has no {banks} banks of at least {granule} bytes")
         self.device = device
         self.base_address = base_address
         self.total = arch_l3_bytes // banks // granule * granule * banks
         self._granule = granule
+        self._apart = apart
         self._part, self._bank_count = self.total // banks, banks
         self._warm_limit = max(0, warm_bytes) // granule
         self.lock = make_lock()
@@ -378,7 +383,7 @@ class DeviceMemory:
     # ---- under the lock
 
     def _clear(self) -> None:
-        self._banks = Banks(self.total, self._bank_count, self._granule)
+        self._banks = Banks(self.total, self._bank_count, self._granule, self._apart)
         self._at: dict[int, Allocation] = {}  # by offset, the newest allocation of each range that is set aside
         self._starts: SortedList[int] | None = None
         self._kept: dict[int, int] = {}  # by offset, the bytes of ranges whose newest allocation may be smaller

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.errors import (
     AtopsError,
+    CompilationError,
     DteError,
     ExecutionError,
     IllegalAddress,
@@ -23,6 +24,7 @@ from atops.base.errors import (
     OutOfMemory,
 )
 from atops.base.locks import make_lock
+from atops.device.call_site import file_shown
 from atops.device.chip import Cluster, Scratch, Sip
 from atops.device.exec.block import Block, Progress, Task
 from atops.device.exec.grid import Grid
@@ -39,12 +41,14 @@ from atops.device.native.library import (
     Run,
     runtime_library,
 )
+from atops.device.native.watching import Watching
 
 if TYPE_CHECKING:
     from atops.device.memory.allocation import Allocation
 
 __all__ = ("NativeBlock", "NativeEntry", "NativeLoaded")
 
+NEAR = 1 << 28  # bytes around an allocation that are told as such
 NAGGING = 0.005  # seconds between two attempts to end a run that does not end by itself
 KINDS: dict[int, type[AtopsError]] = {
     1: LaunchFailure, 2: DteError, 3: IllegalAddress, 4: KernelDeadlock, 5: LaunchOutOfResources, 6: KernelAssert,
@@ -71,22 +75,25 @@ class NativeEntry(Protocol):
     allocations: tuple[Allocation, ...]
     plan: _Plan | None  # of the grid that runs it, once a block of it has begun
 
-    def on(self, chip: Any) -> tuple[NativeLoaded, int]:
-        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables."""
+    def on(self, chip: Any, watched: bool) -> tuple[NativeLoaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
 
-    def find(self, address: int, chip: Any) -> tuple[int, int] | None:
-        """Return the live memory of the host's that an address is in."""
+        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
+        """
+
+    def find(self, address: int, chip: Any) -> Allocation | None:
+        """Return the live memory of the chip that an address of the host is in."""
 
 
 class _Plan:
     """What the runs of all blocks of a grid have in common, and what that refers to."""
 
-    __slots__ = ("_table", "grid", "loaded", "memory", "run")
+    __slots__ = ("_entry", "_table", "grid", "loaded", "memory", "run", "watching")
 
     def __init__(self, grid: Grid, entry: NativeEntry) -> None:
-        """Plan. Raises OutOfMemory for the module's variables."""
-        self.grid = grid
-        self.loaded, enter = entry.on(grid.chip)
+        """Plan. Raises OutOfMemory for the module's variables, CompilationError as `NativeEntry.on`."""
+        self.grid, self._entry = grid, entry
+        self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
         self.memory = (*entry.allocations, *self.loaded.allocations)
         self.run = run = Run()
@@ -104,6 +111,20 @@ class _Plan:
         self._table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
         run.ranges, run.range_count = self._table, len(ranges)
         run.find, run.print = _FIND, _PRINT
+        self.watching: Watching | None = None
+        if grid.detector is not None:
+            self.watching = Watching(grid, module, self.found)
+            run.shadow = self.watching.address
+            grid.detector.at_end.append(self.watching.tell)
+
+    def found(self, address: int) -> Allocation | None:
+        """Return the live memory that an address of the host is in."""
+        for each in self.memory:
+            low, high = _range(each)
+            if low <= address < high and each.alive:
+                return each
+        known: Allocation | None = self._entry.find(address, self.grid.chip)
+        return known
 
 
 class NativeBlock(Block):
@@ -164,12 +185,9 @@ class NativeBlock(Block):
         entry: Any = grid.entry
         try:
             run, kept = self._prepared(entry, blocks)
-        except OutOfMemory as error:
-            return grid.stop(_failure(OutOfMemory, f"kernel {grid.name}: {error}"))
+        except (OutOfMemory, CompilationError) as error:
+            return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         library = runtime_library()
-        if grid.detector is not None:
-            grid.detector.escapes.setdefault(f"what native kernel {grid.name} reads and stores")
-            grid.detector.unseen += self._memory
         with self._lock:
             self._run, self._running = run, True
         outer, HERE.block = HERE.block, self
@@ -202,7 +220,7 @@ class NativeBlock(Block):
         grid = self.grid
         plan = entry.plan
         if plan is None or plan.grid is not grid:
-            plan = entry.plan = _Plan(grid, entry)
+            plan = self._planned(entry)
         self._loaded, self._memory = plan.loaded, plan.memory
         run = Run.from_buffer_copy(plan.run)
         run.blocks = len(blocks)
@@ -217,11 +235,22 @@ class NativeBlock(Block):
         pads = [(each.cluster.l2, *each.cluster.native[3]) for each in blocks]
         return run, (places, plan, entry, pads)
 
+    def _planned(self, entry: NativeEntry) -> _Plan:
+        """Return the plan of the grid; blocks that are watched have one in common, whichever comes first."""
+        grid = self.grid
+        if grid.detector is None:
+            entry.plan = plan = _Plan(grid, entry)
+            return plan
+        with grid.detector.lock:
+            if (known := entry.plan) is None or known.grid is not grid:
+                entry.plan = known = _Plan(grid, entry)
+            return known
+
     def found(self, address: int) -> tuple[int, int] | None:
         """Return the live memory that an address is in."""
         entry: Any = self.grid.entry
-        known: tuple[int, int] | None = entry.find(address, self.grid.chip)
-        return known
+        known = entry.find(address, self.grid.chip)
+        return None if known is None else _range(known)
 
     def show(self, text: bytes) -> None:
         """Print what a thread prints."""
@@ -235,12 +264,19 @@ class NativeBlock(Block):
             return  # it was stopped, and the grid knows why
         block, thread = _index(run.fault_block), _index(run.fault_thread)
         where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
-        if run.fault_pc:
+        if run.fault_where:
+            entry: Any = grid.entry
+            watching: Watching = entry.plan.watching
+            if (site := watching.place(run.fault_where)) is not None:
+                where = f"{file_shown(site.path)}:{site.line}"
+        elif run.fault_pc:
             assert self._loaded is not None, "it ran"
             where = self._loaded.module.line_of(run.fault_pc) or where
         said = run.fault_text.decode("utf-8", "replace")
         subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
-        if kind is IllegalAddress and (run.fault_bytes or said == "address"):
+        if said == "access":
+            said = self._access(run)
+        elif kind is IllegalAddress and (said == "address" or (run.fault_bytes and not run.fault_where)):
             said = self._address(run, said)
         if kind is KernelDeadlock:
             text = f"kernel {grid.name} cannot go on: {said}"
@@ -260,7 +296,7 @@ class NativeBlock(Block):
             low, high = _range(allocation)
             if low - (1 << 20) <= address < high + (1 << 20):
                 near = allocation, address - low
-        if said == "address" and size == 0:
+        if said == "address":
             what = {1: "stored to", 0: "read from"}.get(run.fault_write, "used")
             place = "a null pointer" if address < 4096 else f"{address:#x}, where no memory of the kernel is"
             text = f"{what} {place}"
@@ -270,6 +306,20 @@ class NativeBlock(Block):
             allocation, offset = near
             text += f"; nearest is {allocation!r}, at offset {offset}"
         return text
+
+    def _access(self, run: Run) -> str:
+        """Say what is wrong with a load or a store outside of live memory."""
+        low, size = run.fault_address, run.fault_bytes
+        said = f"{'stores' if run.fault_write else 'reads'} {size} bytes"
+        near = [(each, *_range(each)) for each in self._memory if each.alive]
+        beyond = max((each for each in near if each[1] <= low), key=lambda each: each[1], default=None)
+        ahead = min((each for each in near if each[1] > low), key=lambda each: each[1], default=None)
+        if beyond is not None and low < beyond[2] + NEAR:
+            allocation, base, end = beyond
+            return f"{said}, {low + size - end} past the end of {allocation!r}, at offset {low - base}"
+        if ahead is not None and low >= ahead[1] - NEAR:
+            return f"{said}, {ahead[1] - low} before the beginning of {ahead[0]!r}"
+        return f"{said} at {low:#x}, where no memory of the kernel is"
 
     # ---- what other blocks do for their threads, the runtime does here
 

@@ -41,10 +41,11 @@ __all__ = (
     "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
 )  # fmt: skip
 
-VERSION = 2
+VERSION = 3
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
-UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp")
+NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
+UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp")
 
 _loading = fork_safe(threading.RLock())
 _loaded: list[ctypes.CDLL] = []
@@ -124,7 +125,7 @@ class Run(Structure):
         ("fault_thread", Dim), ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
         ("fault_pc", c_uint64), ("text_low", c_uint64), ("text_high", c_uint64), ("fault_file", c_char * 512),
         ("fault_line", c_int32), ("fault_text", c_char * 4096), ("moved", c_uint64), ("switches", c_uint64),
-        ("scheduler", c_void_p),
+        ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
     )  # fmt: skip
 
 
@@ -165,6 +166,17 @@ def runtime_library() -> ctypes.CDLL:
             library.atops_prepare.argtypes = (c_void_p,)
             library.atops_prepare.restype = None
             library.atops_interrupt.restype = None
+            library.atops_shadow.restype = c_void_p
+            library.atops_shadow_free.argtypes = (c_void_p,)
+            library.atops_shadow_free.restype = None
+            library.atops_shadow_where.argtypes = (c_void_p, c_uint32, c_void_p)
+            library.atops_shadow_where.restype = None
+            library.atops_shadow_counts.argtypes = (c_void_p, c_void_p, c_void_p)
+            library.atops_shadow_counts.restype = None
+            library.atops_shadow_found.argtypes = (c_void_p, c_void_p)
+            library.atops_shadow_found.restype = c_int64
+            library.atops_shadow_touched.argtypes = (c_void_p, c_int32, c_void_p)
+            library.atops_shadow_touched.restype = c_int64
             _loaded.append(library)
         return _loaded[0]
 
@@ -192,7 +204,7 @@ class NativeModule:
         """Load it, and let it know the runtime."""
         runtime = runtime_library()
         self.path = path
-        self._lines: dict[int, str] = {}
+        self._lines: dict[int, list[tuple[str, str, int]]] = {}
         if places is None:
             self._load(runtime, path)
             return
@@ -217,26 +229,50 @@ class NativeModule:
         self.text_low, self.text_high, self.text_offset = _text_of(path)
 
     def line_of(self, counter: int) -> str:
-        """Return "file:line" of an instruction of the module; empty where that is not known.
+        """Return "file:line" of an instruction of the module; empty where that is not known."""
+        found = self.place_of([counter])
+        return "" if found is None else f"{os.path.basename(found[1])}:{found[2]}"
 
-        The program that reads debug lines comes with the compilers; it is asked once for each place that has failed.
+    def place_of(self, counters: Sequence[int]) -> tuple[str, str, int] | None:
+        """Return (function, file, line) of an instruction, or of the first of what has called it that is the program's.
+
+        `counters` are the instruction and its callers. What headers of this package do is where they are used.
         """
-        if (known := self._lines.get(counter)) is None:
-            known = self._lines[counter] = self._read_line(counter)
-        return known
+        self.read_lines(counters)
+        found = [each for counter in counters for each in self._lines[counter]]
+        own = [each for each in found if not each[1].startswith(NOT_THE_PROGRAM)]
+        return next(iter(own or found), None)
 
-    def _read_line(self, counter: int) -> str:
-        if not self.text_low <= counter < self.text_high or (reader := shutil.which("addr2line")) is None:
-            return ""
-        offset = counter - self.text_low + self.text_offset
+    def read_lines(self, counters: Sequence[int]) -> None:
+        """Read debug lines of instructions: what was expanded where, the innermost function first.
+
+        The program that reads them comes with the compilers; it is asked once for each place.
+        """
+        new = [each for each in dict.fromkeys(counters) if each not in self._lines]
+        self._lines.update((each, []) for each in new)
+        inside = [each for each in new if self.text_low <= each < self.text_high]
+        reader = shutil.which("addr2line")
+        if not inside or reader is None:
+            return
+        offsets = [hex(each - self.text_low + self.text_offset) for each in inside]
         try:
             said = subprocess.run(
-                [reader, "-e", str(self.path), hex(offset)], capture_output=True, text=True, timeout=20, check=False
-            ).stdout.strip()
+                [reader, "-a", "-i", "-f", "-C", "-e", str(self.path)], input="\n".join(offsets), capture_output=True,
+                text=True, timeout=60, check=False,
+            ).stdout.splitlines()  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):
-            return ""
-        file, _, line = said.partition(" ")[0].rpartition(":")
-        return f"{os.path.basename(file)}:{line}" if line.isdigit() and line != "0" else ""
+            return
+        counter, function = -1, ""
+        for line in said:
+            if line.startswith("0x"):
+                counter, function = int(line, 16) - self.text_offset + self.text_low, ""
+            elif not function:
+                function = line.partition("(")[0]
+            else:
+                file, _, number = line.partition(" ")[0].rpartition(":")
+                if number.isdigit() and number != "0":
+                    self._lines[counter].append((function, file, int(number)))
+                function = ""
 
     @property
     def kernels(self) -> list[KernelRow]:

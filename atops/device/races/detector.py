@@ -49,6 +49,7 @@ class LaunchDetector:
         "_touched",
         "_users",
         "accesses",
+        "at_end",
         "clock",
         "escapes",
         "lock",
@@ -58,14 +59,12 @@ class LaunchDetector:
         "races",
         "relaxed",
         "same_value",
-        "unseen",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.clock = GridClock()
         self.lock = threading.RLock()
         self.escapes: dict[str, None] = {}  # what was not seen, in words
-        self.unseen: list[Allocation] = []  # memory that was perhaps stored to, which was not seen either
         self.accesses = 0  # of blocks that have ended
         self.relaxed = self.same_value = 0  # pairs that nothing orders, and that are no races: counted
         self.races: list[Race] = []
@@ -76,6 +75,7 @@ class LaunchDetector:
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
+        self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
         self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
 
     def opened(self, block: Block) -> None:
@@ -95,6 +95,9 @@ class LaunchDetector:
     def over(self) -> None:
         """Compare what is left, when the last block has ended, and let go of all threads."""
         with self.lock:
+            for tell in self.at_end:
+                tell()
+            self.at_end.clear()
             self._report(self.log.compare())
             sites: dict[tuple[int, int], Site | None] = {}  # one for each line, which is quickly compared with itself
             for start, stop, write, row in self.log.footprint():

@@ -93,21 +93,23 @@ class NativeLaunch(BoundKernel):
         base = ctypes.addressof(self._memory)
         self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
 
-    def on(self, chip: Chip) -> tuple[Loaded, int]:
-        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables."""
+    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
+
+        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
+        """
         kernel: Any = self.kernel
-        loaded = kernel.module.on(chip)
+        loaded = kernel.module.on(chip, watched)
         plain = loaded.module is kernel.module.module
         return loaded, kernel.row.enter if plain else entry_of(loaded.module, kernel.row)
 
-    def find(self, address: int, chip: Chip) -> tuple[int, int] | None:
+    def find(self, address: int, chip: Chip) -> Allocation | None:
         """Return the live memory of the chip that an address of the host is in, where its arena lies at home."""
         try:
-            allocation = chip.memory.find(address)
+            found: Allocation = chip.memory.find(address)
         except IllegalAddress:
             return None
-        low = allocation.data.__array_interface__["data"][0]
-        return low, low + allocation.size
+        return found
 
     def start(self, thread: object) -> NoReturn:
         """Refuse: its threads are no coroutines."""

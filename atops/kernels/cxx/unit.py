@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError
+from atops.base.locks import make_lock
 from atops.device.native.library import SOURCES, NativeModule, load_module
-from atops.device.native.toolchain import FLAGS, Toolchain, find_toolchain, keep, kept, key_of, processor
+from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.registration import CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
@@ -32,6 +33,13 @@ LANGUAGE = "TOPS C++"
 INCLUDE = Path(__file__).parent / "include"
 _OURS = frozenset((".h", ".cpp", ".py"))
 OPTIMISED = ("-O2", "-ftree-vectorize", "-g1")  # lines only: faults of the processor are told with theirs
+# Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
+# some accesses of what is. The sanitizer's own library is not linked.
+WATCHED = (
+    "-O1", "-g1", "-fsanitize=thread", "-fno-tree-loop-distribute-patterns", "-fno-builtin-memcpy",
+    "-fno-builtin-memmove", "-fno-builtin-memset",
+)  # fmt: skip
+WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 
 _SAID = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
@@ -44,20 +52,31 @@ class CxxUnit:
 
     language = LANGUAGE
 
-    def __init__(self, path: Path, kernels: Sequence[CxxKernel], name: str) -> None:
+    def __init__(self, path: Path, kernels: Sequence[CxxKernel], name: str, again: Callable[[], Path]) -> None:
+        """`again` compiles the text so that every access is seen, and returns the module's file."""
         self.path = path
         self.kernels = list(kernels)
         self.name = name
         self._module: NativeModule | None = None
+        self._again = again
+        self._watched: NativeModule | None = None
+        self._lock = make_lock()
 
     def execute(self) -> Definitions:
         """Return its kernels, loaded now."""
         if self._module is None:
             self._module = load_module(self.path)
-        module = LoadedModule(self._module, self.name)
+        module = LoadedModule(self._module, self.name, self.watched)
         rows = {row.name.decode(): row for row in self._module.kernels}
         made = (NativeKernel(module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
         return Definitions({each.name: each for each in made}, variables=module.variables)
+
+    def watched(self) -> NativeModule:
+        """Return the module whose every access is seen, compiled now if it was not yet. Raises CompilationError."""
+        with self._lock:
+            if self._watched is None:
+                self._watched = load_module(self._again())
+            return self._watched
 
 
 def read_cxx(
@@ -69,12 +88,34 @@ def read_cxx(
     `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template.
     """
     toolchain = find_toolchain()
-    key = _key(toolchain, source, headers, options, uses)
     name = PurePosixPath(source.name).stem
+    found = _built(toolchain, source, headers, options, log, uses, OPTIMISED)
+    if found is None:
+        return None
+    kernels = [CxxKernel(each, tuple(names), *rest) for each, names, *rest in json.loads(found.notes)[0]]
+    return CxxUnit(found.path, kernels, name, partial(_watched, toolchain, source, headers, options, uses))
+
+
+def _watched(
+    toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, uses: Sequence[str]
+) -> Path:  # fmt: skip
+    """Return the file of the module whose every access is seen. Raises CompilationError."""
+    log = DiagnosticLog()
+    found = _built(toolchain, source, headers, options, log, uses, WATCHED)
+    if found is None:
+        raise CompilationError("\n".join(map(str, log.errors)))
+    return found.path
+
+
+def _built(
+    toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog,
+    uses: Sequence[str], flags: Sequence[str],
+) -> Kept | None:  # fmt: skip
+    """Return the module's file and its kernels, compiled if it is not kept. None where `log` has an error."""
+    key = _key(toolchain, source, headers, options, [*uses, *flags])
     if (known := kept(key)) is not None:
-        kernels, said = json.loads(known.notes)
-        log.again(Diagnostic(Severity(severity), *rest) for severity, *rest in said)
-        return CxxUnit(known.path, [CxxKernel(each, tuple(names), *rest) for each, names, *rest in kernels], name)
+        log.again(Diagnostic(Severity(severity), *rest) for severity, *rest in json.loads(known.notes)[1])
+        return known
     before = len(log.errors)
     with tempfile.TemporaryDirectory(prefix="atops-") as folder:
         texts = _Texts(source, headers, Path(folder))
@@ -88,11 +129,11 @@ def read_cxx(
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:
             return None
-        made = _compile(toolchain, found, texts, options, log)
+        made = _compile(toolchain, found, texts, options, log, flags)
         if made is None:
             return None
         notes = json.dumps([[astuple(each) for each in found.kernels], [astuple(each) for each in log.entries]])
-        return CxxUnit(keep(key, made, notes), found.kernels, name)
+        return Kept(keep(key, made, notes), notes)
 
 
 def _key(
@@ -101,7 +142,7 @@ def _key(
     """Return the digest of all that the module depends on: where nothing has changed, no compiler is called."""
     texts = [source.name, source.text, *(part for pair in sorted(headers.items()) for part in pair)]
     asked = json.dumps([options.arguments(), list(uses)])
-    return key_of(["module", toolchain.version, processor(), _ours(), *FLAGS, *OPTIMISED, asked, *texts])
+    return key_of(["module", toolchain.version, processor(), _ours(), *FLAGS, asked, *texts])
 
 
 @cache
@@ -168,12 +209,19 @@ def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
 
 
 def _compile(
-    toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog
+    toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog,
+    flags: Sequence[str],
 ) -> Path | None:  # fmt: skip
     """Return the module's file. None where `log` has an error."""
-    flags = [*OPTIMISED, "-march=native", *(["-w"] if options.no_warnings else [])]
+    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else []), "-x", "c++-cpp-output", "-"]
     made = texts.folder / "module.so"
-    result = toolchain.run([*FLAGS, "-shared", *flags, "-x", "c++-cpp-output", "-", "-o", str(made)], found.text)
+    if flags is WATCHED:  # linked by itself: otherwise the sanitizer's library would be, too
+        unit = texts.folder / "module.o"
+        result = toolchain.run([*words, "-c", "-o", str(unit)], found.text)
+        if result.returncode == 0:
+            result = toolchain.run(["-shared", *WRAPPED, str(unit), "-o", str(made)])
+    else:
+        result = toolchain.run([*words, "-shared", "-o", str(made)], found.text)
     failed = result.returncode != 0
     _take(result.stderr, texts, log, failed)
     if failed or log.errors:

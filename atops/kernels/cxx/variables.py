@@ -7,6 +7,7 @@ is loaded, so that each set of places has a copy of the module.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import NamedTuple
 
 import ml_dtypes
@@ -34,30 +35,38 @@ class Loaded(NamedTuple):
 class LoadedModule:
     """A loaded text: its variables, and a copy of the module for each chip that has them."""
 
-    def __init__(self, module: NativeModule, name: str) -> None:
-        """Declare its variables, which bear the text's name before their own. Raises InvalidValue for their size."""
+    def __init__(self, module: NativeModule, name: str, watched: Callable[[], NativeModule]) -> None:
+        """Declare its variables, which bear the text's name before their own. Raises InvalidValue for their size.
+
+        `watched` makes the module anew, so that every access of its kernels is seen.
+        """
         self.module = module
+        self._watched = watched
         self.rows = module.variables
         self.variables = {row.name.decode(): _declared(row, name) for row in self.rows}
         self.constant_bytes = sum(each.nbytes for each in self.variables.values() if each.is_constant)
         self._plain = Loaded(module, ())
         self._lock = make_lock()
-        self._copies: dict[Chip, tuple[list[int], Loaded]] = {}
+        self._copies: dict[tuple[Chip, bool], tuple[list[int], Loaded]] = {}
 
-    def on(self, chip: Chip) -> Loaded:
-        """Return the module for a chip, its variables made there if they were not used yet. Raises OutOfMemory."""
+    def on(self, chip: Chip, watched: bool) -> Loaded:
+        """Return the module for a chip, its variables made there if they were not used yet. Raises OutOfMemory.
+
+        `watched`: the one whose accesses are seen. Raises CompilationError where the compiler does not make it.
+        """
+        chosen = self._watched() if watched else self.module
         if not self.variables:
-            return self._plain
+            return Loaded(chosen, ()) if watched else self._plain
         spans = [each.on(chip) for each in self.variables.values()]
         places = [_address(each) for each in spans]
         with self._lock:
-            known = self._copies.get(chip)
+            known = self._copies.get((chip, watched))
             if known is None or known[0] != places:  # the device was reset: they lie elsewhere
-                module = load_module(self.module.path, places)
+                module = load_module(chosen.path, places)
                 for row, old, span in zip(module.variables, self.rows, spans, strict=True):
                     _point(row, old, span)
                 allocations = tuple(each.allocation for each in spans if each.allocation is not None)
-                known = self._copies[chip] = places, Loaded(module, allocations)
+                known = self._copies[chip, watched] = places, Loaded(module, allocations)
             return known[1]
 
 

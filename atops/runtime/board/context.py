@@ -72,9 +72,9 @@ class DeviceContext:
         options, arch = board.options, board.arch
         self.board = board
         self.ordinal, self.arch = ordinal, arch
-        self.memory = DeviceMemory(
-            arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
-        )
+        apart, size = options.detect or options.strict, (arch.l3_bytes, arch.banks)
+        where = ordinal, device_base(ordinal)
+        self.memory = DeviceMemory(*size, *where, options.warm_bytes, arch.malloc_alignment, apart)
         self.memory.log = MemoryLog(board.tracer, ordinal)
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, board.executor)

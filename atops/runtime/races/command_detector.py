@@ -322,8 +322,6 @@ class CommandDetector:
             self.findings.accesses += counted[0]
             self.findings.relaxed += counted[1]
             self.findings.same_value += counted[2]
-            for memory in kernels.unseen:
-                self._fresh.stored(memory, 0, memory.size)
         for escape in kernels.escapes:
             self.findings.escaped(escape)
 

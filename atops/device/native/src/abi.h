@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 2;
+constexpr uint32_t VERSION = 3;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -95,6 +95,7 @@ struct Runtime {
     void (*print)(const char *text, size_t bytes);
     void (*yield)(Site);
     void (*fail)(Fault, const char *text, Site);  // does not return
+    void (*constructed)(void *place, size_t bytes);  // shared memory whose objects have been constructed, for all
 };
 
 // Where a module keeps what its kernels know of the thread that runs, for each OS thread.
@@ -196,6 +197,35 @@ struct Run {
     uint64_t moved;  // bytes, by the DTE
     uint64_t switches;
     void *scheduler;  // of the run while it goes on
+    void *shadow;  // of the launch, where the module is instrumented: what its threads have accessed
+    uint32_t fault_where;  // an access that failed, in the shadow's terms
+};
+
+// ---- what an instrumented launch was seen to do
+
+constexpr int MOST_FRAMES = 6, MOST_RANGES = 16;
+
+struct Where {  // a place of the program: the machine code and its callers, or a file and line
+    uint64_t frames[MOST_FRAMES];
+    int32_t frame_count;
+    const char *file;
+    int32_t line;
+    const char *what;  // of a transfer
+};
+
+enum class Found : int32_t { race, in_flight, one_context, never_waited, unwritten };
+
+constexpr uint8_t WRITES = 1, ATOMIC = 2, TRANSFERS = 4;
+
+struct Finding {
+    Found kind;
+    Space space;
+    uint32_t block;  // of shared and local memory: linear
+    uint32_t actors[2], wheres[2];  // threads: linear in the launch
+    uint8_t does[2];
+    int32_t range_count;
+    Range ranges[MOST_RANGES];  // bytes; of shared and local memory, counted from the first of the scratchpad
+    uint32_t more;
 };
 
 }  // namespace atops

@@ -70,8 +70,44 @@ void copy_items(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t fro
     for (int64_t each = 0; each < count; ++each) memmove(to + each * to_stride, from + each * from_stride, item);
 }
 
+// Where set, boxes are told of and not moved.
+__attribute__((tls_model("initial-exec"))) thread_local const Observer *observer = nullptr;
+
+void tell_box(View box, uint32_t item, bool write) {
+    int rank = 0;
+    uint64_t run = item;
+    int64_t extents[MOST], strides[MOST], place[MOST] = {};
+    for (int each = box.rank - 1; each >= 0; --each) {  // the innermost first; what is repeated is told of once
+        if (box.extents[each] == 0) return;
+        if (box.extents[each] == 1 || box.strides[each] == 0) continue;
+        if (rank == 0 && box.strides[each] == static_cast<int64_t>(run)) {
+            run *= static_cast<uint64_t>(box.extents[each]);
+            continue;
+        }
+        extents[rank] = box.extents[each];
+        strides[rank++] = box.strides[each];
+    }
+    for (uint8_t *at = box.base;;) {
+        observer->touch(observer->self, reinterpret_cast<uintptr_t>(at), run, write);
+        int each = 0;
+        for (; each < rank; ++each) {
+            at += strides[each];
+            if (++place[each] < extents[each]) break;
+            at -= strides[each] * extents[each];
+            place[each] = 0;
+        }
+        if (each == rank) return;
+    }
+}
+
 // Copy elements of `item` bytes between two boxes of the same extents. Dimensions that follow each other in both are one.
 void copy_box(View to, View from, uint32_t item) {
+    if (observer) {
+        for (int each = 0; each < to.rank; ++each) from.extents[each] = to.extents[each];
+        tell_box(from, item, false);
+        tell_box(to, item, true);
+        return;
+    }
     int rank = 0;
     int64_t extents[MOST], into[MOST], out[MOST];
     for (int each = 0; each < to.rank; ++each) {
@@ -112,6 +148,7 @@ void copy_box(View to, View from, uint32_t item) {
 }
 
 void fill_box(const View &to, uint64_t value) {
+    if (observer) return tell_box(to, to.item, true);
     uint8_t bits[8];
     memcpy(bits, &value, 8);
     View from = to;
@@ -422,7 +459,12 @@ uint64_t apply_transfer(const Transfer &given) {
     }
     uint64_t bytes = operand_bytes(given.src);
     if (given.land == Land::bytes) {
-        memmove(given.dst.address, given.src.address, bytes);
+        if (observer) {
+            observer->touch(observer->self, reinterpret_cast<uintptr_t>(given.src.address), bytes, false);
+            observer->touch(observer->self, reinterpret_cast<uintptr_t>(given.dst.address), bytes, true);
+        } else {
+            memmove(given.dst.address, given.src.address, bytes);
+        }
         return 2 * bytes;
     }
     int64_t taken[MOST], extents[MOST];
@@ -446,6 +488,12 @@ uint64_t apply_transfer(const Transfer &given) {
             break;
     }
     return bytes + operand_bytes(given.dst);
+}
+
+void observe_transfer(const Transfer &given, const Observer &told) {
+    observer = &told;
+    apply_transfer(given);
+    observer = nullptr;
 }
 
 }  // namespace atops

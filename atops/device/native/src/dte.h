@@ -13,4 +13,12 @@ uint64_t apply_transfer(const Transfer &);
 
 uint64_t operand_bytes(const Operand &);
 
+// Tells which bytes `apply_transfer` would read and write, run by run, and moves none.
+struct Observer {
+    void (*touch)(void *self, uintptr_t address, size_t bytes, bool write);
+    void *self;
+};
+
+void observe_transfer(const Transfer &, const Observer &);
+
 }  // namespace atops

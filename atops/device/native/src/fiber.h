@@ -12,6 +12,8 @@ enum class State : uint8_t { ready, at_barrier, at_grid, at_counted, over };
 struct Place {
     const void *key;
     uint8_t *bytes;
+    uint64_t size;
+    Site site;
 };
 
 struct Fiber {

@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "fiber.h"
 #include "run.h"
+#include "watch.h"
 
 namespace atops {
 
@@ -131,6 +132,7 @@ Fiber *enter(Scheduler *own, Site site) {
 // ---- barriers
 
 void open_block(Scheduler *own, BlockState &block, Fiber *last) {
+    if (own->watch) watch_block_barrier(own->watch, last->block);
     std::vector<Fiber *> arrived;
     arrived.swap(block.arrived);
     for (Fiber *each : arrived)
@@ -167,6 +169,7 @@ void sync_blocks(Site site) {
         return;
     }
     own->at_grid = 0;
+    if (own->watch) watch_grid_barrier(own->watch);
     for (Fiber *each : own->fibers)
         if (each->state == State::at_grid) make_ready(own, each);
     if (own->run->seeded) {
@@ -181,7 +184,9 @@ uint32_t arrive(Scheduler *own, Fiber *fiber, CountedBarrier *barrier) {
         if (fiber->arrivals[each].barrier == barrier) fiber->arrivals[each].barrier = nullptr;
     fiber->arrivals[fiber->arrival] = {barrier, phase};
     fiber->arrival = (fiber->arrival + 1) % 4;
+    if (own->watch) watch_release(own->watch, fiber, barrier);
     if (--barrier->left > 0) return phase;
+    if (own->watch) watch_phase(own->watch, barrier);
     barrier->left = barrier->count;
     ++barrier->phase;
     for (Fiber *each : own->fibers)
@@ -190,11 +195,13 @@ uint32_t arrive(Scheduler *own, Fiber *fiber, CountedBarrier *barrier) {
 }
 
 void await_phase(Scheduler *own, Fiber *fiber, CountedBarrier *barrier, uint32_t phase) {
-    if (barrier->phase != phase) return;
-    fiber->state = State::at_counted;
-    fiber->waits = barrier;
-    fiber->phase = phase;
-    suspend(own, fiber);
+    if (barrier->phase == phase) {
+        fiber->state = State::at_counted;
+        fiber->waits = barrier;
+        fiber->phase = phase;
+        suspend(own, fiber);
+    }
+    if (own->watch) watch_acquire(own->watch, fiber, barrier);
 }
 
 void counted(CountedBarrier *barrier, int what, Site site) {
@@ -226,6 +233,13 @@ void yield(Site site) {
 
 // ---- memory
 
+// Where the next declaration begins. Where accesses are watched a gap is left while there is plenty of room, so that what
+// runs over the end of one does not land in the other.
+uint64_t behind(const Scheduler *own, uint64_t top, const Pad &pad, size_t align) {
+    if (own->watch && top && top < pad.capacity / 2) top += 128;
+    return (top + align - 1) & ~(uint64_t(align) - 1);
+}
+
 void *shared(const void *key, size_t bytes, size_t align, bool *fresh, Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
@@ -233,12 +247,12 @@ void *shared(const void *key, size_t bytes, size_t align, bool *fresh, Site site
     for (const Place &each : block.places)
         if (each.key == key) return *fresh = false, each.bytes;
     const Pad &l2 = own->run->places[fiber->block].l2;
-    uint64_t from = (block.top + align - 1) & ~(uint64_t(align) - 1);
+    uint64_t from = behind(own, block.top, l2, align);
     if (from + bytes > l2.capacity)
         failf(Fault::out_of_resources, site, "%zu bytes of shared memory do not fit: %llu of the %llu bytes of L2 are in "
               "use", bytes, static_cast<unsigned long long>(block.top), static_cast<unsigned long long>(l2.capacity));
     block.top = from + bytes;
-    block.places.push_back({key, l2.bytes + from});
+    block.places.push_back({key, l2.bytes + from, bytes, site});
     *fresh = true;
     return l2.bytes + from;
 }
@@ -249,7 +263,7 @@ void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site)
     for (uint32_t each = 0; each < fiber->place_count; ++each)
         if (fiber->places[each].key == key) return *fresh = false, fiber->places[each].bytes;
     const Pad &l1 = own->run->places[fiber->block].l1[fiber->thread];
-    uint64_t from = (fiber->l1_top + align - 1) & ~(uint64_t(align) - 1);
+    uint64_t from = behind(own, fiber->l1_top, l1, align);
     if (from + bytes > l1.capacity)
         failf(Fault::out_of_resources, site, "%zu bytes of local memory do not fit: %llu of the %llu bytes of L1 are in "
               "use", bytes, static_cast<unsigned long long>(fiber->l1_top),
@@ -262,7 +276,7 @@ void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site)
         fiber->place_room = room;
     }
     fiber->l1_top = from + bytes;
-    fiber->places[fiber->place_count++] = {key, l1.bytes + from};
+    fiber->places[fiber->place_count++] = {key, l1.bytes + from, bytes, site};
     *fresh = true;
     return l1.bytes + from;
 }
@@ -279,12 +293,8 @@ bool inside(const Pad &pad, uint64_t low, uint64_t high) {
 }
 
 bool in_global(Run *run, uint64_t low, uint64_t high) {
-    const Range *end = run->ranges + run->range_count;
-    const Range *found = std::upper_bound(run->ranges, end, low,
-                                          [](uint64_t address, const Range &range) { return address < range.low; });
-    if (found != run->ranges && high <= found[-1].high && low >= found[-1].low) return true;
-    Range other;
-    return run->find && run->find(low, &other) && low >= other.low && high <= other.high;
+    Range found;
+    return find_global(run, low, &found) && high <= found.high;
 }
 
 void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, const char *role, bool write, Site site) {
@@ -350,6 +360,10 @@ void context(Context *given, int what, Site site) {
     }
 }
 
+void constructed(void *place, size_t bytes) {
+    if (here->watch) watch_constructed(here->watch, place, bytes);
+}
+
 void move(Scheduler *own, const Transfer &transfer) { own->run->moved += apply_transfer(transfer); }
 
 void check(Scheduler *own, Fiber *fiber, Context *context, const Transfer &transfer, Site site) {
@@ -368,6 +382,10 @@ void transfer(Context *context, const Transfer *given, Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
     check(own, fiber, context, *given, site);
+    if (own->watch) {
+        watch_context(own->watch, fiber, context, given->name, site);
+        watch_transfer(own->watch, fiber, *given, site);
+    }
     move(own, *given);
 }
 
@@ -378,6 +396,10 @@ Event issue(Context *context, const Transfer *given, Site site) {
     context->busy = 1;
     context->transfer = *given;
     context->issued = site;
+    if (own->watch) {
+        watch_context(own->watch, fiber, context, given->name, site);
+        watch_issue(own->watch, fiber, context, site);
+    }
     if (own->run->eager) move(own, *given);
     return {context, ++context->serial};
 }
@@ -394,6 +416,7 @@ void wait(Event event, Site site) {
     if (!context->shared && context->owner != fiber)
         fail(Fault::dte_error, "waits for a transfer of another thread's DTE context", site);
     context->busy = 0;
+    if (own->watch) watch_wait(own->watch, fiber, context);
     if (!own->run->eager) {
         check_operand(own, fiber, context->transfer.dst, "dst", true, context->issued);
         move(own, context->transfer);
@@ -418,7 +441,7 @@ void fail_here(Fault fault, const char *text, Site site) {
 
 constexpr Runtime RUNTIME = {
     VERSION, sync_threads, sync_blocks, shared, local, dynamic_shared, context, transfer,
-    issue, wait, counted, print, yield, fail_here,
+    issue, wait, counted, print, yield, fail_here, constructed,
 };
 
 // ---- threads from their beginning to their end
@@ -428,6 +451,7 @@ void begin() {
     own->run->enter(own->run->arguments);
     own = here;  // as it was, but the compiler need not know
     Fiber *fiber = own->current;
+    if (own->watch) watch_thread_over(own->watch, fiber);
     fiber->state = State::over;
     ++own->over;
     ++own->blocks[fiber->block].over;
@@ -485,6 +509,19 @@ void say_stuck(Scheduler *own) {
 }  // namespace
 
 Scheduler *scheduler_here() { return here; }
+
+const Runtime *const RUNTIME_TABLE = &RUNTIME;
+
+bool find_global(Run *run, uint64_t address, Range *found) {
+    const Range *end = run->ranges + run->range_count;
+    const Range *next = std::upper_bound(run->ranges, end, address,
+                                         [](uint64_t given, const Range &range) { return given < range.low; });
+    if (next != run->ranges && address < next[-1].high) {
+        *found = next[-1];
+        return true;
+    }
+    return run->find && run->find(address, found) && address >= found->low && address < found->high;
+}
 
 [[noreturn]] void fail_now(Fault fault, const char *text) {
     Scheduler *own = here;
@@ -554,6 +591,7 @@ int32_t atops_run(Run *run) {
     }
     Scheduler *outer = here;
     if (!run->fault) {
+        own.watch = begin_watch(&own);
         here = &own;
         run->scheduler = &own;
         guard_this_thread();
@@ -564,6 +602,7 @@ int32_t atops_run(Run *run) {
         }
         run->scheduler = nullptr;
         here = outer;
+        if (own.watch) end_watch(own.watch);
         if (!run->fault && own.over < own.fibers.size()) say_stuck(&own);
     }
     for (int32_t block = 0; block < run->blocks; ++block) run->places[block].l2_used = own.blocks[static_cast<size_t>(block)].top;

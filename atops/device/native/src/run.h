@@ -10,6 +10,8 @@
 
 namespace atops {
 
+struct Watch;
+
 struct BlockState {
     std::vector<Fiber *> arrived;  // at the block's barrier
     std::vector<Place> places;     // what its lines have of L2
@@ -29,9 +31,12 @@ struct Scheduler {
     size_t over = 0, at_grid = 0;
     uint64_t random = 0;
     pthread_t os_thread{};
+    Watch *watch = nullptr;  // of an instrumented launch
 };
 
 Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
 [[noreturn]] void fail_now(Fault, const char *text);
+extern const Runtime *const RUNTIME_TABLE;  // what modules are attached to
+bool find_global(Run *, uint64_t address, Range *found);  // live memory that an address is in
 
 }  // namespace atops

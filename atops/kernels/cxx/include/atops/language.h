@@ -60,7 +60,10 @@ inline __attribute__((always_inline)) Declared &shared_memory(ATOPS_SITE) {
     void *place = runtime->shared(&key, sizeof(Declared), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
                                   {file, line});
     if constexpr (!std::is_trivially_default_constructible_v<Declared>)
-        if (fresh) new (place) Declared;
+        if (fresh) {
+            new (place) Declared;
+            runtime->constructed(place, sizeof(Declared));
+        }
     return *static_cast<Declared *>(place);
 }
 
@@ -199,7 +202,7 @@ struct Entry;
 template <class... P, void (*kernel)(P...)>
 struct Entry<kernel> {
     template <size_t... I>
-    static void call(void **arguments, std::index_sequence<I...>) {
+    __attribute__((no_sanitize("thread"))) static void call(void **arguments, std::index_sequence<I...>) {
         kernel(*static_cast<std::remove_reference_t<P> *>(arguments[I])...);
         (void)arguments;
     }

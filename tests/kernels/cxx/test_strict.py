@@ -1,0 +1,184 @@
+"""Every access of a watched kernel is seen: bounds, what was never stored, races. Each wrong one has a right twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.options import EmulatorOptions
+from atops.errors import DataRace, LaunchFailure
+from tests.every import every
+
+CONTEXT = "tops_dte_ctx_t c; tops::dte_scope scope(c); "
+ME = "int me = threadIdx.x; "
+# name: (wrong, right, the kind of the race or part of the error). `x` has 64 numbers; blocks have 12 threads.
+BOUNDS = {
+    "past_global": ("x[53 + me] = 1;", "x[52 + me] = 1;", "stores 4 bytes, 4 past the end of <Allocation"),
+    "far_past_global": ("x[me] = x[me + 69];", "x[me] = x[me + 12];", "reads 4 bytes, 24 past the end of <Alloc"),
+    "before_global": ("x[me] = *(x - 1 - me);", "x[me] = *(x + me);", "reads 4 bytes, 4 before the beginning of"),
+    "across_the_end": ("if (me == 0) *(double *)(x + 63) = 1;", "if (me == 0) *(double *)(x + 62) = 1;",
+                       "stores 8 bytes, 4 past the end of"),
+    "past_local": ("__local__ float t[8]; t[8] = 1; x[me] = 1;", "__local__ float t[8]; t[7] = 1; x[me] = 1;",
+                   "stores 4 bytes, 4 past the end of the 32 bytes of local memory declared at strict.tops:"),
+    "before_local": ("__local__ float u[32]; __local__ float t[8]; u[0] = t[0] = 1; t[-1 - me / 12] = 1;",
+                     "__local__ float u[32]; __local__ float t[8]; u[0] = t[0] = 1; t[1 + me / 12] = 1;",
+                     "of local memory declared at strict.tops:"),
+    "past_shared": ("__shared__ int s[11]; s[me] = 1;", "__shared__ int s[12]; s[me] = 1;",
+                    "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
+    "into_the_next": ("__shared__ int s[32]; __shared__ int t[32]; s[me] = t[me] = 0; s[32 + me] = 1;",
+                      "__shared__ int s[32]; __shared__ int t[32]; s[me] = t[me] = 0; s[20 + me] = 1;",
+                      "past the end of the 128 bytes of shared memory declared"),
+    "past_dynamic": ("extern __shared__ int s[]; s[me + 5] = 1;", "extern __shared__ int s[]; s[me + 4] = me;",
+                     "stores 4 bytes, 4 past the end of the 64 bytes of dynamic shared memory"),
+    "stack_of_another": ("__shared__ Pointer s; int mine = me; if (me == 0) s.to = &mine; __syncthreads(); "
+                         "x[me] = *s.to;", "__shared__ int s; int mine = me; if (me == 0) s = mine; __syncthreads(); "
+                         "x[me] = s;",
+                         "reads 4 bytes of what another thread has: a variable on the stack of thread (0,0,0)"),
+    "local_of_another": ("__shared__ Pointer s; __local__ int t[4]; t[0] = 1; if (me == 0) s.to = t; "
+                         "__syncthreads(); x[me] = *s.to;", "__shared__ Pointer s; __shared__ int t[4]; "
+                         "if (me == 0) { t[0] = 1; s.to = t; } __syncthreads(); x[me] = *s.to;",
+                         "local memory of thread (0,0,0) of block (0,0,0)"),
+    "a_copy": ("float t[70]; memcpy(t, x, sizeof t); x[me] = t[0] * 0;",
+               "float t[60]; if (me == 0) { memcpy(t, x, sizeof t); x[0] = t[0] * 0; }",
+               "reads 280 bytes, 24 past the end of <Allocation"),
+    "an_object": (f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 16), tops::mdspan(x, 16));",
+                  f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 8), tops::mdspan(x, 8));",
+                  "stores 64 bytes, 32 past the end of the 32 bytes of local memory declared"),
+    "null": ("float *p = 0; x[me] = *p;", "x[me] = 0;", "read from a null pointer"),
+    "wild": ("float *p = (float *)0x712345678000; x[me] = *p;", "x[me] = 0;", "where no memory of the kernel is"),
+    "a_header": ("__vector4 float v = *(__vector4 float *)y; x[me] = v[64 + me];", "x[me] = 0;",
+                 "reads 512 bytes, 256 past the end of <Allocation"),
+}  # fmt: skip
+HAND_OVER = "__shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
+COUNTED = "__shared__ tte::barrier<SIP> b(12); __shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
+TRANSFER = "__local__ float t[64]; auto e = tops::memcpy_async(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); "
+SHARED_TILE = "__shared__ float s[64]; if (me == 0) tops::memcpy(c, tops::mdspan(s, 64), tops::mdspan(y, 64)); "
+RACES = {
+    "no_barrier": (HAND_OVER.format(""), HAND_OVER.format("__syncthreads();"), "race in shared memory"),
+    "no_second_barrier": (HAND_OVER.format("__syncthreads();") + " s[me] = 0;",
+                          HAND_OVER.format("__syncthreads();") + " __syncthreads(); s[me] = 0;",
+                          "race in shared memory"),
+    "no_wait": (COUNTED.format("b.arrive();") + " b.wait();", COUNTED.format("b.arrive_and_wait();"),
+                "race in shared memory"),
+    "lost_update": ("x[0] += 1;", "x[me] += 1;", "race in global memory"),
+    "different_values": ("x[0] = me;", "x[0] = 3;", "race in global memory"),
+    "one_element": ("x[me] = me; x[me + 1] = 5;", "x[me] = me; __syncthreads(); if (me == 0) x[12] = 5;",
+                    "race in global memory"),
+    "bytes": ("((char *)x)[me / 2] = me;", "((char *)x)[me] = me;", "race in global memory"),
+    "halves": ("((short *)x)[11 - me] = me; x[me] = 0;", "((short *)x)[11 - me] = me;", "race in global memory"),
+    "read_of_a_tile": (f"{CONTEXT}{SHARED_TILE} x[me] = s[me];",
+                       f"{CONTEXT}{SHARED_TILE} __syncthreads(); x[me] = s[me];",
+                       "race in shared memory"),
+    "too_early": (f"{CONTEXT}{TRANSFER} x[me] = t[me]; tops::wait(e);",
+                  f"{CONTEXT}{TRANSFER} tops::wait(e); x[me] = t[me];",
+                  "transfer in flight"),
+    "into_the_source": (f"{CONTEXT}__local__ float t[64]; for (float &f : t) f = 1; "
+                        "auto e = tops::memcpy_async(c, tops::mdspan(x + 0 * me, 1), tops::mdspan(t, 1)); t[0] = 2; "
+                        "tops::wait(e);",
+                        f"{CONTEXT}__local__ float t[64]; for (float &f : t) f = 1; if (me) return; "
+                        "auto e = tops::memcpy_async(c, tops::mdspan(x, 1), tops::mdspan(t, 1)); t[1] = 2; "
+                        "tops::wait(e); t[0] = 2;", "transfer in flight"),
+    "never_waited": ("tops_dte_ctx_t c; c.init(); " + TRANSFER + "x[me] = 0; (void)e;",
+                     f"{CONTEXT}{TRANSFER} x[me] = 0; tops::wait(e);", "transfer never waited for"),
+    "one_context": ("__shared__ tops_dte_ctx_t c; __local__ float t[64]; if (me == 0) c.init(); __syncthreads(); "
+                    "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); x[me] = t[me];",
+                    "__shared__ tops_dte_ctx_t c; __local__ float t[64]; if (me == 0) c.init(); __syncthreads(); "
+                    "if (me == 0) tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); else t[me] = 0; "
+                    "x[me] = t[me];", "one DTE context, no order"),
+    "unwritten_local": ("__local__ int t[4]; t[0] = 1; x[me] = t[1];", "__local__ int t[4]; t[1] = 1; x[me] = t[1];",
+                        "read of unwritten memory"),
+    "unwritten_shared": ("__shared__ int s[24]; s[me] = 1; __syncthreads(); x[me] = s[12 + me];",
+                         "__shared__ int s[24]; s[12 + me] = 1; __syncthreads(); x[me] = s[12 + me];",
+                         "read of unwritten memory"),
+    "unwritten_by_transfer": (f"{CONTEXT}__local__ float t[8]; t[0] = 1; tops::memcpy(c, tops::mdspan(x + 4 * me, 4), "
+                              "tops::mdspan(t, 4));", f"{CONTEXT}__local__ float t[8]; t[0] = 1; "
+                              "tops::memcpy(c, tops::mdspan(x + 4 * me, 1), tops::mdspan(t, 1));",
+                              "read of unwritten memory"),
+    "in_a_function": ("put(x, 0);", "put(x, me);", "race in global memory"),
+    "in_a_header": ("__vector float v(me); if (me < 12) *(__vector float *)y = v;",
+                    "__vector float v(1.0f); if (me == 0) *(__vector float *)y = v;",
+                    "race in global memory"),
+}  # fmt: skip
+RIGHT = {  # no alarm
+    "constructed": "__shared__ tte::barrier<SIP> b(12); struct P { int a = 3, b = 4; }; __shared__ P p; "
+                   "b.arrive_and_wait(); x[me] = p.a + p.b;",
+    "padding": "struct P { char a; int b; }; __local__ P p, q; p.a = 1; p.b = 2; q = p; x[me] = q.b;",
+    "tables": "static const int table[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8}; x[me] = table[me];",
+    "atomics": "__atomic_fetch_add((int *)x, 1, __ATOMIC_RELAXED);",
+    "released": "__shared__ int f, v; if (me == 0) { f = 0; } __syncthreads(); if (me == 0) { v = 7; "
+                "__atomic_store_n(&f, 1, __ATOMIC_RELEASE); } if (__atomic_load_n(&f, __ATOMIC_ACQUIRE)) x[me] = v;",
+    "printed": 'printf("%d %s\\n", me, "text"); x[me] = 0;',
+    "columns": f"{CONTEXT}__local__ float t[4]; for (float &f : t) f = me; if (me < 8) tops::deslice(c, "
+               "tops::mdspan(x, 8, 8), tops::mdspan(t, 4, 1), {2, me});",
+}  # fmt: skip
+
+
+def _source() -> str:
+    """One text with all of them: `name` is wrong, `name_twin` right."""
+    made = [
+        "#include <tops.h>\n",
+        "struct Pointer { int *to; };\n",
+        "__device__ void put(float *x, int place) {\n    x[place] = threadIdx.x;\n}\n",
+    ]
+    for name, (wrong, right, _) in (BOUNDS | RACES).items():
+        for each, body in ((name, wrong), (f"{name}_twin", right)):
+            made.append(f"__global__ void {each}(float *x, float *y) {{ {ME}{body} }}\n")
+    made += [f"__global__ void {name}(float *x, float *y) {{ {ME}{body} }}\n" for name, body in RIGHT.items()]
+    return "".join(made)
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    """Return the compiled text."""
+    return k.compile_source(_source(), "strict.tops").module()
+
+
+def _run(module: Any, name: str, **options: Any) -> atops.Report:
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            x, y = stream.upload(np.zeros(64, np.float32)), stream.upload(np.zeros(64, np.float32))
+            await stream.launch(module.function(name), (1, 12, 64 * ("dynamic" in name)), x, y)
+
+    try:
+        atops.run(main, EmulatorOptions(**options))
+    finally:
+        report = atops.report()
+    return report
+
+
+pytestmark = pytest.mark.slow
+
+
+@every("name", BOUNDS)
+def test_an_access_out_of_bounds_is_named(module: Any, name: str) -> None:
+    """The launch fails, with the line, the object and by how much; the twin runs, and is clean."""
+    with pytest.raises(LaunchFailure) as caught:
+        _run(module, name, detect=True)
+    said = str(caught.value)
+    assert BOUNDS[name][2] in said and "strict.tops:" in said and f"of kernel {name}" in said, said
+    _run(module, f"{name}_twin", strict=True)
+
+
+@every("name", RACES)
+def test_a_race_is_named_with_both_lines(module: Any, name: str) -> None:
+    """In the report; in strict mode the launch fails with it; the twin is clean."""
+    races = _run(module, name, detect=True).races
+    assert RACES[name][2] in [each.kind for each in races], races
+    race = next(each for each in races if each.kind == RACES[name][2])
+    for side in (race.first, race.second):
+        assert side.site is not None and side.site.path.endswith("strict.tops"), side
+    with pytest.raises(DataRace, match=RACES[name][2]):
+        _run(module, name, strict=True)
+    report = _run(module, f"{name}_twin", strict=True)
+    assert report.verdict == "clean", str(report)
+
+
+@every("name", RIGHT)
+def test_what_is_right_is_clean(module: Any, name: str) -> None:
+    """No alarm in strict mode."""
+    report = _run(module, name, strict=True)
+    assert report.verdict == "clean", str(report)
