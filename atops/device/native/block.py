@@ -114,8 +114,13 @@ class _Plan:
         self.watching: Watching | None = None
         if grid.detector is not None:
             self.watching = Watching(grid, module, self.found)
-            run.shadow = self.watching.address
-            grid.detector.at_end.append(self.watching.tell)
+            grid.detector.at_end.append(self._over)
+
+    def _over(self) -> None:
+        """Tell what was watched; a run that goes on all the same has hold of it."""
+        if (watching := self.watching) is not None:
+            self.watching = None
+            watching.tell()
 
     def found(self, address: int) -> Allocation | None:
         """Return the live memory that an address of the host is in."""
@@ -130,13 +135,14 @@ class _Plan:
 class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
-    __slots__ = ("_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running")
+    __slots__ = ("_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running", "_watching")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self._lock = make_lock()
         self._run: Run | None = None
         self._loaded: NativeLoaded | None = None
         self._memory: tuple[Allocation, ...] = ()
+        self._watching: Watching | None = None
         self._running = self._ending = False
         self._places = sips[: grid.threads_per_block]
         super().__init__(grid, linear, cluster, sips)
@@ -209,6 +215,7 @@ class NativeBlock(Block):
                     _used(sip.l1, place.l1_used)
         if fault:
             self._fail(run, fault)
+        self._watching = None
 
     @staticmethod
     def _places_of(block: Block) -> list[Sip]:
@@ -221,9 +228,10 @@ class NativeBlock(Block):
         plan = entry.plan
         if plan is None or plan.grid is not grid:
             plan = self._planned(entry)
-        self._loaded, self._memory = plan.loaded, plan.memory
+        self._loaded, self._memory, self._watching = plan.loaded, plan.memory, plan.watching
         run = Run.from_buffer_copy(plan.run)
         run.blocks = len(blocks)
+        run.shadow = None if self._watching is None else self._watching.address  # None: the grid was abandoned
         if run.seeded:
             run.seed = grid.rng.getrandbits(63) ^ self.linear
         places = (BlockPlace * len(blocks))()
@@ -265,9 +273,8 @@ class NativeBlock(Block):
         block, thread = _index(run.fault_block), _index(run.fault_thread)
         where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
         if run.fault_where:
-            entry: Any = grid.entry
-            watching: Watching = entry.plan.watching
-            if (site := watching.place(run.fault_where)) is not None:
+            assert self._watching is not None, "it ran"
+            if (site := self._watching.place(run.fault_where)) is not None:
                 where = f"{file_shown(site.path)}:{site.line}"
         elif run.fault_pc:
             assert self._loaded is not None, "it ran"

@@ -169,6 +169,9 @@ def runtime_library() -> ctypes.CDLL:
             library.atops_shadow.restype = c_void_p
             library.atops_shadow_free.argtypes = (c_void_p,)
             library.atops_shadow_free.restype = None
+            library.atops_shadow_hold.argtypes = (c_void_p,)
+            library.atops_shadow_release.argtypes = (c_void_p,)
+            library.atops_shadow_release.restype = None
             library.atops_shadow_where.argtypes = (c_void_p, c_uint32, c_void_p)
             library.atops_shadow_where.restype = None
             library.atops_shadow_counts.argtypes = (c_void_p, c_void_p, c_void_p)

@@ -20,6 +20,7 @@ from atops.device.races.thread_races import NEVER_WAITED
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
     from atops.device.memory.allocation import Allocation
+    from atops.device.races.detector import LaunchDetector
 
 __all__ = ("Watching",)
 
@@ -55,8 +56,7 @@ class Watching:
         library = runtime_library()
         self._library, self._module, self._grid, self._find = library, module, grid, find
         self.address: int = library.atops_shadow()
-        self._end = weakref.finalize(self, library.atops_shadow_free, self.address)
-        self._end.atexit = False
+        weakref.finalize(self, library.atops_shadow_free, self.address).atexit = False
 
     def place(self, number: int) -> Site | None:
         """Return a place of the program; None where it is not known."""
@@ -70,9 +70,17 @@ class Watching:
         return _site(self._grid.name, where.file.decode("utf-8", "replace"), where.line)
 
     def tell(self) -> None:
-        """Tell the detector of the launch, which is over, and let go of the shadow."""
+        """Tell the detector of the launch, which is over. One that was abandoned may still go on, and tells nothing."""
         detector = self._grid.detector
         assert detector is not None, "it is why the launch is watched"
+        if not self._library.atops_shadow_hold(self.address):
+            return
+        try:
+            self._tell(detector)
+        finally:
+            self._library.atops_shadow_release(self.address)
+
+    def _tell(self, detector: LaunchDetector) -> None:
         accesses, same = c_uint64(), c_uint64()
         self._library.atops_shadow_counts(self.address, byref(accesses), byref(same))
         detector.accesses += accesses.value
@@ -94,7 +102,6 @@ class Watching:
                     memories.append((*_bounds(memory), memory))
                 base, _, memory = memories[-1]
                 detector.touched(memory, low - base, high - low, write)
-        self._end()
 
     def _look_up(self, findings: list[_Finding]) -> None:
         """Have the lines of all places read at once."""

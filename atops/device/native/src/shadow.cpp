@@ -98,6 +98,11 @@ void *atops_shadow() { return new Shadow; }
 
 void atops_shadow_free(void *shadow) { delete static_cast<Shadow *>(shadow); }
 
+// Have no run change it until it is released; 0 where one goes on, of a launch that was abandoned.
+int32_t atops_shadow_hold(void *shadow) { return static_cast<Shadow *>(shadow)->running.try_lock(); }
+
+void atops_shadow_release(void *shadow) { static_cast<Shadow *>(shadow)->running.unlock(); }
+
 int64_t atops_shadow_found(void *shadow, const Finding **found) {
     auto *own = static_cast<Shadow *>(shadow);
     *found = own->found.data();
