@@ -195,6 +195,8 @@ class NativeBlock(Block):
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         library = runtime_library()
         with self._lock:
+            if grid.error is not None:
+                return  # stopped meanwhile: to compile takes a while
             self._run, self._running = run, True
         outer, HERE.block = HERE.block, self
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ BOUNDS = {
     "a_header": ("__vector4 float v = *(__vector4 float *)y; x[me] = v[64 + me];", "x[me] = 0;",
                  "reads 512 bytes, 256 past the end of <Allocation"),
 }  # fmt: skip
+HEAD = """#include <tops.h>
+struct Pointer { int *to; };
+__device__ __noinline__ void put(float *x, int place) {
+    x[place] = threadIdx.x;
+}
+"""
 HAND_OVER = "__shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 COUNTED = "__shared__ tte::barrier<SIP> b(12); __shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 TRANSFER = "__local__ float t[64]; auto e = tops::memcpy_async(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); "
@@ -119,11 +126,7 @@ RIGHT = {  # no alarm
 
 def _source() -> str:
     """One text with all of them: `name` is wrong, `name_twin` right."""
-    made = [
-        "#include <tops.h>\n",
-        "struct Pointer { int *to; };\n",
-        "__device__ void put(float *x, int place) {\n    x[place] = threadIdx.x;\n}\n",
-    ]
+    made = [HEAD]
     for name, (wrong, right, _) in (BOUNDS | RACES).items():
         for each, body in ((name, wrong), (f"{name}_twin", right)):
             made.append(f"__global__ void {each}(float *x, float *y) {{ {ME}{body} }}\n")
@@ -172,6 +175,41 @@ def test_a_race_is_named_with_both_lines(module: Any, name: str) -> None:
         _run(module, name, strict=True)
     report = _run(module, f"{name}_twin", strict=True)
     assert report.verdict == "clean", str(report)
+
+
+ACROSS = """
+__cooperative__ __global__ void together(float *x) {
+    int me = blockIdx.x * blockDim.x + threadIdx.x;
+    x[me] = me;
+    __syncthreads(); BARRIER
+    if (me == 0) for (int i = 0; i < 24; ++i) x[24] += x[i];
+}
+__global__ void apart(float *x) { x[threadIdx.x + 12 * PLACE] = blockIdx.x; }
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_races_between_blocks(module: Any, workers: int) -> None:
+    """On one OS thread or two: of a cooperative launch without its barrier, and of any other that shares bytes."""
+
+    async def reports(text: str) -> list[atops.Report]:
+        found = []
+        made = k.compile_source(text, "across.tops").module()
+        for name in ("together", "apart"):
+            async with atops.Driver(EmulatorOptions(detect=True, strict=False, workers=workers)) as driver:
+                async with driver.device(0).create_stream() as stream:
+                    x = stream.zeros(64, np.float32)
+                    await stream.launch(made.function(name), (2, 12), x, cooperative=name == "together")
+                found.append(driver.report())
+        return found
+
+    wrong = asyncio.run(reports(ACROSS.replace("BARRIER", "").replace("PLACE", "0")))
+    for report, lines in zip(wrong, ((4, 6), (8, 8)), strict=True):
+        races = [each for each in report.races if each.kind == "race in global memory"]
+        assert [(each.first.site.line, each.second.site.line) for each in races] == [lines], report
+        assert {each.thread[0] for each in (races[0].first, races[0].second)} == {0, 1}
+    right = asyncio.run(reports(ACROSS.replace("BARRIER", "__syncblocks();").replace("PLACE", "blockIdx.x")))
+    assert [each.verdict for each in right] == ["clean"] * 2, right
 
 
 @every("name", RIGHT)
