@@ -15,21 +15,28 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import NoReturn
 
-from atops.base.errors import UsageError
+from atops.base.errors import NotSupported, UsageError
 from atops.base.options import ARCHITECTURE_NAMES, VARIABLES, EmulatorOptions
 from atops.runtime.driver_board import STARTS, Board
 from atops.runtime.profiling import Profile
+from atops.tops.program.command import is_cxx, run_cxx
 
 __all__ = ("add_arguments", "main")
 
-USAGE = "atops run [OPTIONS] SCRIPT [ARGS ...]\n       atops run [OPTIONS] -m MODULE [ARGS ...]"
+USAGE = """\
+atops run [OPTIONS] SCRIPT [ARGS ...]
+       atops run [OPTIONS] -m MODULE [ARGS ...]
+       atops run [OPTIONS] PROGRAM.cpp [ARGS ...]"""
 EPILOG = """\
 OPTIONS stand before SCRIPT; whatever is behind it belongs to the program, which runs as `python SCRIPT [ARGS ...]`
 runs it: the same __main__, sys.argv, sys.path, tracebacks and exit code. The options are defaults for every board that
 the program makes, and its child processes: what the program itself gives, as in EmulatorOptions(seed=3), holds, and
 a note says so. The same is had without this command from ATOPS_STRICT, ATOPS_DETECT, ATOPS_SEED, ATOPS_ARCH,
 ATOPS_DEVICES, ATOPS_WORKERS and ATOPS_TRACE in the environment. Exit code 2: a mistake in OPTIONS, no such program, or
-a trace that could not be written at the end of a program that went well."""
+a trace that could not be written at the end of a program that went well.
+
+A file that ends in .cpp, .cc, .cxx, .cu or .tops is a C++ program with kernels and a `main`: it is compiled, and runs
+in a process of its own. Exit code 1: it does not compile; 128 and a signal's number: it crashed."""
 VALUED = frozenset({"--seed", "--arch", "--devices", "--workers", "--trace"})
 REPLACED: list[ModuleType] = []  # the __main__ of before: its functions go on
 
@@ -67,9 +74,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         os.environ.update({VARIABLES[name].name: text for name, text in given.items()})
         EmulatorOptions.from_environment()
+        if is_cxx(program[0]):
+            if chosen.trace or chosen.profile:
+                parser.error("--trace and --profile are of programs in Python")
+            return run_cxx(program[0], program[1:])
         profile = Profile(chosen.trace)
         module, code = _module(program[1], program[2:]) if program[0] == "-m" else _script(program[0], program[1:])
-    except (UsageError, OSError, _NoProgramError) as error:
+    except (UsageError, NotSupported, OSError, _NoProgramError) as error:
         for variable, text in before.items():
             os.environ.pop(variable) if text is None else os.environ.update({variable: text})
         said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)

@@ -15,6 +15,7 @@ In this package are
     header/     what C has in the public header: constants, enumerations, error codes, structs, functions
     functions/  the implementations, a file a family
     aio         the awaitable twins
+    program/    whole programs in C++: a `main` with its kernels, run in a process of its own
 
 What the C-style functions of every API share is in atops.bridge.
 """

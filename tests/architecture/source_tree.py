@@ -66,8 +66,8 @@ FOLDERS = (
     ),
     ("atops.checking.strategies", "atops.checking"),
     (
-        "atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.hip.header",
-        "atops.hip.functions", "atops.hip", "atops.aml",
+        "atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.tops.program",
+        "atops.hip.header", "atops.hip.functions", "atops.hip", "atops.aml",
     ),
     ("atops", "atops.apps"),
     (

@@ -218,11 +218,11 @@ class NativeModule:
                 self._load(runtime, Path(shutil.copy(path, folder)))
         finally:
             runtime.atops_prepare(None)
-        weakref.finalize(self, _unload, self._library._handle).atexit = False
+        weakref.finalize(self, _unload, self.library._handle).atexit = False
 
     def _load(self, runtime: ctypes.CDLL, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
-        entry = self._library.atops_module
+        self.library = ctypes.CDLL(str(path))
+        entry = self.library.atops_module
         entry.restype = POINTER(ModuleRow)
         self.row = entry()
         if self.row.contents.version != VERSION:

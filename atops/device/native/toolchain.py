@@ -45,12 +45,14 @@ class Toolchain:
     version: str
     clang: bool
 
-    def run(self, arguments: Sequence[str], source: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Call it. `source` is its standard input. Raises CompilationError where it does not come back."""
+    def run(
+        self, arguments: Sequence[str], source: str | None = None, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Call it, in a folder. `source` is its standard input. Raises CompilationError where it does not come back."""
         try:
             return subprocess.run(
                 [*self.command, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS, check=False,
-                errors="replace", env={**os.environ, "LC_ALL": "C"},
+                errors="replace", env={**os.environ, "LC_ALL": "C"}, cwd=folder,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise CompilationError(f"{self.command[0]} did not end within {SECONDS} s") from None

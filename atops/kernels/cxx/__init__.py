@@ -3,6 +3,8 @@
 tokens     the tokens of a preprocessed text; rewrite: from TOPS C++ to C++, names and lines kept; registration: the
            tables of kernels and variables that a module has
 unit       from a source text to kernels, with diagnostics in its own lines
-kernel     a native kernel, and a launch of it; variables: those of the device, on each chip
-include/   the headers that every program gets: language, numbers, vectors, functions, the DTE
+kernel     a native kernel, and a launch of it, of a whole program's host code, too; variables: those of the device, on
+           each chip
+include/   the headers: the language, numbers, vectors, functions and the DTE (atops/), which every program gets; what
+           published kernels include; the host side of the runtime, written from its tables (tops/host_api.h)
 """

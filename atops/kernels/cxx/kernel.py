@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from atops.device.chip import Chip
     from atops.kernels.cxx.registration import CxxKernel
 
-__all__ = ("NativeKernel", "NativeLaunch", "StructParameter")
+__all__ = ("NativeKernel", "NativeLaunch", "ProgramKernel", "ProgramLaunch", "StructParameter")
 
 WORD = 16  # arguments are aligned as the largest that C++ has
 
@@ -114,6 +114,52 @@ class NativeLaunch(BoundKernel):
     def start(self, thread: object) -> NoReturn:
         """Refuse: its threads are no coroutines."""
         raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
+
+
+class ProgramKernel(NativeKernel):
+    """A kernel of a program: where it is entered, and how many bytes each of its arguments has."""
+
+    def __init__(self, loaded: Loaded, name: str, enter: int, sizes: Sequence[int], cooperative: bool) -> None:
+        self.loaded, self.enter, self.sizes = loaded, enter, tuple(sizes)
+        Kernel.__init__(self, _stand_in(name, ["arguments"]), name, cooperative, None)
+        given = np.dtype(f"V{max(1, sum(sizes))}")
+        self.parameters = {"arguments": StructParameter(name, "arguments", given, False)}
+        self._uses_dynamic_shared = False  # none is needed
+        self._constant_bytes = 0
+        self.target = None
+
+    def held_to(self, arch: str) -> ProgramKernel:
+        """Itself: it is compiled for the program's devices."""
+        return self
+
+    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> ProgramLaunch:
+        """As of any kernel; the one argument is the bytes of all."""
+        return ProgramLaunch(self, Kernel.bind(self, args, kwargs).values)
+
+
+class ProgramLaunch(NativeLaunch):
+    """A launch of such a kernel."""
+
+    __slots__ = ()
+
+    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Lay out the arguments. What memory their pointers are in is found when it is asked for."""
+        kernel: Any = self.kernel
+        given = memoryview(np.asarray(self.values["arguments"]).tobytes())
+        data = bytearray(WORD + sum(size + WORD for size in kernel.sizes))
+        places, end, taken = [], 0, 0
+        for size in kernel.sizes:
+            data[end : end + size] = given[taken : taken + size]
+            places.append(end)
+            end, taken = end + size + -size % WORD, taken + size
+        self._memory = (ctypes.c_char * len(data)).from_buffer(data)
+        base = ctypes.addressof(self._memory)
+        self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
+
+    def on(self, chip: Chip) -> tuple[Loaded, int]:
+        """Return the program's one module, and where the kernel begins."""
+        kernel: Any = self.kernel
+        return kernel.loaded, kernel.enter
 
 
 class StructParameter(Parameter):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ("CxxKernel", "CxxVariable", "Fault", "Rewritten", "registration")
+__all__ = ("MAIN", "CxxKernel", "CxxVariable", "Fault", "Rewritten", "registration")
+
+
+MAIN = "atops_program_main"  # what `main` is called
+PROGRAM = f"""
+extern "C" __attribute__((visibility("default"))) int atops_main(int count, char **arguments) {{
+return atops::run_main({MAIN}, count, arguments);
+}}
+extern "C" __attribute__((visibility("default"))) void atops_set_host(const atops::Host *given) {{
+atops::host = given;
+}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +60,11 @@ class Rewritten:
     templates: dict[str, CxxKernel] = field(default_factory=dict)  # of kernels, by name; each use of one is a kernel
     variables: list[CxxVariable] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    main: bool = False  # a function that runs as a program
 
 
-def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable]) -> str:
-    """Return the tables by which the module tells what it has."""
+def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable], main: bool = False) -> str:
+    """Return the tables by which the module tells what it has, and how its program is run, if it is one."""
     expanded = "".join(map(_expanded, kernels))
     rows = "".join(
         f'atops::variable_row("{each.name.removeprefix("::")}", {each.initial}, {int(each.constant)}, '
@@ -65,6 +77,7 @@ def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable])
         'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
         "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
         f"{len(kernels)}, atops_variables, {len(variables)}}};\nreturn &module;\n}}\n"
+        + (PROGRAM if main else "")
     )
 
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from atops.kernels.cxx.registration import CxxKernel, CxxVariable, Fault, Rewritten, registration
-from atops.kernels.cxx.tokens import Token, closing, spelled, tokens
+from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
+from atops.kernels.cxx.tokens import Cursor, Token, closing, spelled, tokens
 
 __all__ = ("rewrite",)
 
@@ -50,21 +50,22 @@ _REFUSED = {
 
 
 def rewrite(
-    preprocessed: str, own: Sequence[str], gcu_arch: int | None = 300, uses: Sequence[str] = ()
+    preprocessed: str, own: Sequence[str], gcu_arch: int | None = 300, uses: Sequence[str] = (), program: bool = False
 ) -> Rewritten:  # fmt: skip
     """Rewrite the parts of a preprocessed text that come from files named in `own`; vectors are gcu300's.
 
-    `uses` are templates of kernels with their arguments, `scale<float>`: each is a kernel by this name.
+    `uses` are templates of kernels with their arguments, `scale<float>`: each is a kernel by this name. Of a `program`
+    the `main` is run, and its host code may have exceptions.
     """
     found = Rewritten()
-    rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS)
+    rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS, program)
     pieces: list[str] = []
     for file, line, text in _parts(preprocessed):
         pieces.append(rewriter.part(text, file, line) if file in own else text)
     for use in uses:
         if (template := found.templates.get(use.partition("<")[0])) is not None:
             found.kernels.append(replace(template, name=f"::{use}"))
-    pieces.append(registration(found.kernels, found.variables))
+    pieces.append(registration(found.kernels, found.variables, found.main))
     found.text = "".join(pieces)
     return found
 
@@ -85,16 +86,17 @@ def _parts(text: str) -> list[tuple[str, int, str]]:
     return parts
 
 
-class _Rewriter:
+class _Rewriter(Cursor):
     """Goes through the tokens of the program's own files, one part after the other."""
 
-    def __init__(self, found: Rewritten, vectors: bool) -> None:
+    def __init__(self, found: Rewritten, vectors: bool, program: bool) -> None:
         self.found = found
         self.vectors = vectors
+        self.program = program
         self.scopes: list[str | None] = []  # names of namespaces that are open; None is another brace
         self.numbers = count()
-        self.file, self.line = "", 1
-        self.given: list[Token] = []
+        super().__init__()
+        self.file = ""
         self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
         self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
         self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
@@ -112,40 +114,6 @@ class _Rewriter:
         while place < len(self.given):
             place = self._one(place, out)
         return "".join(out)
-
-    # ---- moving through the tokens
-
-    def _next(self, place: int) -> int:
-        """Return the place of the first token from `place` on that is no space."""
-        while place < len(self.given) and self.given[place].kind in ("space", "line"):
-            place += 1
-        return place
-
-    def _text(self, place: int) -> str:
-        return self.given[place].text if place < len(self.given) else ""
-
-    def _before(self, place: int) -> str:
-        """Return the last token before `place` that is no space."""
-        place -= 1
-        while place >= 0 and self.given[place].kind in ("space", "line"):
-            place -= 1
-        return self.given[place].text if place >= 0 else ""
-
-    def _join(self, start: int, end: int) -> str:
-        return "".join(each.text for each in self.given[start:end])
-
-    def _skip(self, start: int, end: int) -> str:
-        """Return the ends of lines between two places, so that what follows stays on its line."""
-        return "".join(each.text for each in self.given[start:end] if each.kind == "line") + "\n" * sum(
-            each.text.count("\n") for each in self.given[start:end] if each.kind != "line"
-        )
-
-    def _count_lines(self, token: Token) -> None:
-        if token.kind == "line":
-            parts = token.text.lstrip("# \t").split(" ", 1)
-            if parts[0].isdigit():
-                self.line = int(parts[0]) - 1  # the end of the marker's own line counts
-        self.line += token.text.count("\n")
 
     def _fault(self, message: str) -> None:
         self.found.faults.append(Fault(message, self.file, self.line))
@@ -201,12 +169,29 @@ class _Rewriter:
             return self._launch(place, opening, out)
         if text == "extern" and self._text(self._next(place + 1)) == "__shared__":
             return self._dynamic(place, out)
-        if text in _REFUSED:
+        if text == "main" and self.program and self._is_main(place):
+            out.append(MAIN)
+            return place + 1
+        if text in _REFUSED and not (self.program and text in ("throw", "try")):
             self._fault(_REFUSED[text])
         elif text.startswith(_INTRINSICS) and self._text(self._next(place + 1)) == "(":
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
         return None
+
+    def _is_main(self, place: int) -> bool:
+        """Whether the program's `main` is defined here; let it return 0 where it returns nothing, as a main does."""
+        if not self._at_top or any(self.scopes) or self._text(self._next(place + 1)) != "(":
+            return False
+        body = self._next(closing(self.given, self._next(place + 1)) + 1)
+        if self._text(body) == "try":
+            body = self._next(body + 1)
+        if self._text(body) != "{":
+            return True  # it is declared only
+        last = closing(self.given, body) - 1
+        self.given[last] = self.given[last]._replace(text=f"{self.given[last].text} return 0;")
+        self.found.main = True
+        return True
 
     def _namespace(self, place: int, out: list[str]) -> int:
         """Take `namespace a::b {`; an alias or a `using namespace` stays as it is."""
@@ -255,12 +240,18 @@ class _Rewriter:
         known = {each.name.rpartition("::")[2] for each in self.found.kernels}
         plain = "<" in name or name.rpartition("::")[2] in known
         kind = f"decltype(&{name})" if plain else "void"  # the arguments of a template are deduced by the call
+        together = int(self._is_cooperative(name))
         out.append(
-            f'atops::launch<{kind}>("{spelled(name)}", atops::Configuration({given}), '
+            f'atops::launch<{kind}>("{spelled(name)}", {together}, atops::Configuration({given}), '
             f"[](auto &...each) {{ {name}(each...); }})" + self._skip(place, closing_at + 1)
         )
         self.line += self._join(place, closing_at + 1).count("\n")
         return closing_at + 1
+
+    def _is_cooperative(self, name: str) -> bool:
+        plain = spelled(name.partition("<")[0]).rpartition("::")[2]
+        known = [*self.found.kernels, *self.found.templates.values()]
+        return any(each.cooperative for each in known if each.name.rpartition("::")[2] == plain)
 
     # ---- types
 

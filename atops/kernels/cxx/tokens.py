@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ("Token", "closing", "spelled", "tokens")
+__all__ = ("Cursor", "Token", "closing", "spelled", "tokens")
 
 
 class Token(NamedTuple):
@@ -62,3 +62,43 @@ def closing(given: Sequence[Token], start: int) -> int:
             if depth == 0:
                 return place
     return len(given)
+
+
+class Cursor:
+    """Tokens that are gone through, and the line that has been reached."""
+
+    def __init__(self) -> None:
+        self.given: list[Token] = []
+        self.line = 1
+
+    def _next(self, place: int) -> int:
+        """Return the place of the first token from `place` on that is no space."""
+        while place < len(self.given) and self.given[place].kind in ("space", "line"):
+            place += 1
+        return place
+
+    def _text(self, place: int) -> str:
+        return self.given[place].text if place < len(self.given) else ""
+
+    def _before(self, place: int) -> str:
+        """Return the last token before `place` that is no space."""
+        place -= 1
+        while place >= 0 and self.given[place].kind in ("space", "line"):
+            place -= 1
+        return self.given[place].text if place >= 0 else ""
+
+    def _join(self, start: int, end: int) -> str:
+        return "".join(each.text for each in self.given[start:end])
+
+    def _skip(self, start: int, end: int) -> str:
+        """Return the ends of lines between two places, so that what follows stays on its line."""
+        return "".join(each.text for each in self.given[start:end] if each.kind == "line") + "\n" * sum(
+            each.text.count("\n") for each in self.given[start:end] if each.kind != "line"
+        )
+
+    def _count_lines(self, token: Token) -> None:
+        if token.kind == "line":
+            parts = token.text.lstrip("# \t").split(" ", 1)
+            if parts[0].isdigit():
+                self.line = int(parts[0]) - 1  # the end of the marker's own line counts
+        self.line += token.text.count("\n")

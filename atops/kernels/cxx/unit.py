@@ -19,7 +19,7 @@ from atops.base.locks import make_lock
 from atops.device.native.library import SOURCES, NativeModule, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
-from atops.kernels.cxx.registration import CxxKernel, Rewritten
+from atops.kernels.cxx.registration import MAIN, CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
 from atops.kernels.cxx.tokens import spelled
 from atops.kernels.cxx.variables import LoadedModule
@@ -40,6 +40,7 @@ WATCHED = (
     "-fno-builtin-memmove", "-fno-builtin-memset",
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
+PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
 _SAID = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
@@ -81,15 +82,17 @@ class CxxUnit:
 
 def read_cxx(
     source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog,
-    uses: Sequence[str] = (),
+    uses: Sequence[str] = (), program: bool = False,
 ) -> CxxUnit | None:  # fmt: skip
     """Compile a text and its headers. Returns None where `log` has an error. Raises NotSupported without a compiler.
 
-    `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template.
+    `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template. A `program`
+    has a `main`, which is run; its host code may have exceptions.
     """
     toolchain = find_toolchain()
     name = PurePosixPath(source.name).stem
-    found = _built(toolchain, source, headers, options, log, uses, OPTIMISED)
+    flags = (*OPTIMISED, *PROGRAMS) if program else OPTIMISED
+    found = _built(toolchain, source, headers, options, log, uses, flags, program)
     if found is None:
         return None
     kernels = [CxxKernel(each, tuple(names), *rest) for each, names, *rest in json.loads(found.notes)[0]]
@@ -109,10 +112,10 @@ def _watched(
 
 def _built(
     toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog,
-    uses: Sequence[str], flags: Sequence[str],
+    uses: Sequence[str], flags: Sequence[str], program: bool = False,
 ) -> Kept | None:  # fmt: skip
     """Return the module's file and its kernels, compiled if it is not kept. None where `log` has an error."""
-    key = _key(toolchain, source, headers, options, [*uses, *flags])
+    key = _key(toolchain, source, headers, options, [*uses, *flags, *([MAIN] if program else [])])
     if (known := kept(key)) is not None:
         log.again(Diagnostic(Severity(severity), *rest) for severity, *rest in json.loads(known.notes)[1])
         return known
@@ -123,8 +126,10 @@ def _built(
         if preprocessed is None:
             return None
         found = rewrite(
-            preprocessed, texts.names, options.target.gcu_arch, [spelled(each) for each in uses if "<" in each]
+            preprocessed, texts.names, options.target.gcu_arch, [spelled(each) for each in uses if "<" in each], program
         )
+        if program and not found.main:
+            log.error("the program has no main", source)
         for fault in found.faults:
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:
@@ -166,7 +171,7 @@ class _Texts:
             path = folder.joinpath(*parts.parts)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-            self.texts[str(path)] = SourceText(name, text)
+            self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found from the folder
 
     @property
     def names(self) -> list[str]:
@@ -186,7 +191,7 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     result = toolchain.run(
         [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", f"-I{texts.folder}", f"-I{INCLUDE}", f"-I{SOURCES}",
          *macros, "-"],
-        f'# 1 "{name}"\n{texts.source.text}\n',
+        f'# 1 "{name}"\n{texts.source.text}\n', texts.folder,
     )  # fmt: skip
     failed = result.returncode != 0
     _take(result.stderr, texts, log, failed)

@@ -123,9 +123,9 @@ def test_what_is_kept_calls_no_compiler(tmp_path: Path, monkeypatch: pytest.Monk
     called: list[Sequence[str]] = []
     run = toolchain.Toolchain.run
 
-    def counted(self: toolchain.Toolchain, arguments: Sequence[str], source: str | None = None) -> Any:
+    def counted(self: toolchain.Toolchain, arguments: Sequence[str], *rest: Any) -> Any:
         called.append(arguments)
-        return run(self, arguments, source)
+        return run(self, arguments, *rest)
 
     monkeypatch.setattr(toolchain.Toolchain, "run", counted)
     text = '#include "n.h"\n#warning so\n__global__ void f(int *x, short y) { *x = N; }'

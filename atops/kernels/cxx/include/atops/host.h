@@ -9,8 +9,9 @@ namespace atops {
 // What the process that runs a program's host code gives it.
 struct Host {
     void *const *functions;  // of the runtime API, in the order of its table
-    void (*launch)(const char *kernel, void (*enter)(void **), void *const *arguments, const ParameterRow *rows, int32_t count,
-                   Dim grid, Dim block, uint64_t shared_bytes, const void *stream);
+    void (*launch)(const char *kernel, int32_t cooperative, void (*enter)(void **), void *const *arguments,
+                   const uint32_t *bytes, int32_t count, const Dim *grid, const Dim *block, uint64_t shared_bytes,
+                   const void *stream);
 };
 
 inline const Host *host;
@@ -44,12 +45,13 @@ struct Launched {
         (void)arguments;
     }
     static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
-    static void start(const char *kernel, const Configuration &given, P... values) {
-        static constexpr ParameterRow rows[sizeof...(P) + 1] = {row_of<P>()..., {}};
+    static void start(const char *kernel, int cooperative, const Configuration &given, P... values) {
+        static constexpr uint32_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
         if (!host) no_host("a launch");
-        void *arguments[] = {static_cast<void *>(&values)..., nullptr};
-        host->launch(kernel, enter, arguments, rows, sizeof...(P), {given.grid.x, given.grid.y, given.grid.z},
-                     {given.block.x, given.block.y, given.block.z}, given.shared_bytes, given.stream);
+        void *arguments[] = {const_cast<void *>(static_cast<const void *>(&values))..., nullptr};
+        Dim grid = {given.grid.x, given.grid.y, given.grid.z}, block = {given.block.x, given.block.y, given.block.z};
+        host->launch(kernel, cooperative, enter, arguments, bytes, sizeof...(P), &grid, &block, given.shared_bytes,
+                     given.stream);
     }
 };
 
@@ -59,24 +61,37 @@ struct Launch;
 template <class... P, class Call>
 struct Launch<void (*)(P...), Call> {
     const char *kernel;
+    int cooperative;
     Configuration given;
     void operator()(P... arguments) const {
-        Launched<Call, std::remove_const_t<P>...>::start(kernel, given, arguments...);
+        Launched<Call, std::remove_const_t<P>...>::start(kernel, cooperative, given, arguments...);
     }
 };
 template <class Call>
 struct Launch<void, Call> {
     const char *kernel;
+    int cooperative;
     Configuration given;
     template <class... A>
     void operator()(A... arguments) const {
-        Launched<Call, A...>::start(kernel, given, arguments...);
+        Launched<Call, A...>::start(kernel, cooperative, given, arguments...);
     }
 };
 
 template <class Kernel, class Call>
-Launch<Kernel, Call> launch(const char *kernel, const Configuration &given, Call) {
-    return {kernel, given};
+Launch<Kernel, Call> launch(const char *kernel, int cooperative, const Configuration &given, Call) {
+    return {kernel, cooperative, given};
+}
+
+// A main has one of these forms.
+inline int run_main(int (*main)(), int, char **) { return main(); }
+inline int run_main(int (*main)(int, char **), int count, char **arguments) { return main(count, arguments); }
+inline int run_main(int (*main)(int, const char **), int count, char **arguments) {
+    return main(count, const_cast<const char **>(arguments));
+}
+inline int run_main(int (*main)(int, char **, char **), int count, char **arguments) {
+    extern char **environ;
+    return main(count, arguments, environ);
 }
 
 }  // namespace atops

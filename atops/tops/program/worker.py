@@ -1,0 +1,85 @@
+"""The process in which the `main` of a C++ program runs, on an emulated board of its own.
+
+`python -m atops.tops.program.worker MODULE NAME [ARGS ...]` is started by `atops run`. A crash costs this process only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import atops.tops as tops
+from atops.bridge.handles import current_device
+from atops.device.native.library import Dim, load_module
+from atops.kernels.cxx.kernel import ProgramKernel
+from atops.kernels.cxx.variables import Loaded, LoadedModule
+from atops.tops.header.structs import dim3
+from atops.tops.program.callbacks import callbacks
+
+__all__ = ("main",)
+
+LINES = 1  # C's _IOLBF: what is printed comes out line by line
+LAUNCH = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_uint32), ctypes.c_int32, ctypes.POINTER(Dim), ctypes.POINTER(Dim), ctypes.c_uint64,
+    ctypes.c_void_p,
+)  # fmt: skip
+
+
+class _Host(ctypes.Structure):
+    """What the module gets (`atops/host.h`)."""
+
+    _fields_ = (("functions", ctypes.c_void_p), ("launch", LAUNCH))
+
+
+def main(arguments: list[str]) -> int:
+    """Run a program. Returns what its `main` returns."""
+    path, name, *given = arguments
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
+    loaded = LoadedModule(load_module(Path(path)), Path(name).stem).on(current_device().context.chip)
+    library: Any = loaded.module.library
+    launch = LAUNCH(_launching(loaded))
+    functions, table = callbacks()
+    host = _Host(ctypes.addressof(table), launch)
+    library.atops_set_host(ctypes.byref(host))
+    words = [each.encode() for each in (name, *given)]
+    count = len(words)
+    code = int(library.atops_main(count, (ctypes.c_char_p * (count + 1))(*words, None)))
+    tops.topsDeviceSynchronize()
+    del functions
+    return code & 0xFF
+
+
+def _launching(loaded: Loaded) -> Any:
+    """Return what a launch of the host code calls."""
+
+    @cache
+    def kernel(name: str, begin: int, sizes: tuple[int, ...], cooperative: bool) -> ProgramKernel:
+        return ProgramKernel(loaded, name, begin, sizes, cooperative)
+
+    def launch(
+        name: bytes, cooperative: int, begin: int, places: Any, sizes: Any, count: int, grid: Any, block: Any,
+        shared: int, stream: int | None,
+    ) -> None:  # fmt: skip
+        each = tuple(sizes[:count])
+        data = b"".join(ctypes.string_at(place, size) for place, size in zip(places[:count], each, strict=True))
+        found = kernel(name.decode(), begin, each, bool(cooperative))
+        blocks, threads = (dim3(given[0].x, given[0].y, given[0].z) for given in (grid, block))
+        tops.topsLaunchKernel(found, blocks, threads, [data or b"\0"], shared, stream or 0)
+
+    return launch
+
+
+if __name__ == "__main__":
+    ended = main(sys.argv[1:])
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)
+    os._exit(ended)

@@ -1,0 +1,143 @@
+"""`atops run PROGRAM.cpp`: host code in C++ runs as on the chip's machine, in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from atops.bridge.declarations import Function
+from atops.tops.header.functions import FUNCTIONS
+from tests.apps.test_run import atops_run
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cxx"
+HEAD = "#include <tops/tops_runtime.h>\n#include <cstdio>\n#include <thread>\n#include <vector>\n#include <atomic>\n"
+KERNELS = """
+extern __shared__ float page[];
+__global__ void turn(float *x, int n) {
+    page[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = page[n - 1 - threadIdx.x];
+}
+__global__ __cooperative__ void meet(int *x) { __syncblocks(); if (blockIdx.x == 1 && threadIdx.x == 0) x[0] = 5; }
+__global__ void wild(int *x) { *reinterpret_cast<int *>(16) = 1; }
+__global__ void hello() { if (threadIdx.x == 0) printf("hello from block %d\\n", blockIdx.x); }
+__device__ int counter = 40;
+__global__ void count() { if (threadIdx.x == 0) counter += 1; }
+struct Pair { int left; double right; };
+__global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
+"""
+PROGRAMS = {  # what main does, what comes out, and the exit code
+    "arguments": ("printf(\"%d %s %s\\n\", argc, argv[1], argv[2]); return 7;", "3 one two\n", 7),
+    "host threads": (
+        """std::atomic<int> right{0}; std::vector<std::thread> all;
+        for (int t = 0; t < 4; ++t) all.emplace_back([&] {
+            float h[12], *d; for (int i = 0; i < 12; ++i) h[i] = i;
+            topsStream_t s; topsStreamCreate(&s); topsMalloc(&d, sizeof h);
+            topsMemcpyAsync(d, h, sizeof h, topsMemcpyHostToDevice, s);
+            turn<<<1, 12, sizeof h, s>>>(d, 12);
+            topsMemcpyAsync(h, d, sizeof h, topsMemcpyDeviceToHost, s);
+            topsStreamSynchronize(s); topsFree(d); right += h[0] == 11 && h[11] == 0; });
+        for (auto &each : all) each.join();
+        printf("%d\\n", int(right));""", "4\n", 0,
+    ),
+    "printing": ("hello<<<2, 12>>>(); topsDeviceSynchronize(); puts(\"after\");", r"hello.*\nhello.*\nafter\n", 0),
+    "errors": (
+        """float *d; printf("%s\\n", topsGetErrorName(topsMalloc(&d, size_t(1) << 50)));
+        turn<<<1, 400>>>(d, 1);
+        printf("%s\\n", topsGetErrorName(topsPeekAtLastError()));
+        printf("%s\\n", topsGetErrorName(topsGetLastError()));
+        printf("%s\\n", topsGetErrorName(topsGetLastError()));""",
+        "topsErrorOutOfMemory\ntopsErrorInvalidConfiguration\ntopsErrorInvalidConfiguration\ntopsSuccess\n", 0,
+    ),
+    "a kernel that faults": (
+        """int *x; topsMalloc(&x, 4); wild<<<1, 1>>>(x);
+        printf("%s\\n", topsGetErrorName(topsDeviceSynchronize()));""", "topsError(?!.*Success).*\n", 0,
+    ),
+    "cooperative": (
+        """int *x, h = 0; topsMalloc(&x, 4); meet<<<2, 12>>>(x); topsMemcpy(&h, x, 4, topsMemcpyDeviceToHost);
+        printf("%d\\n", h);""", "5\n", 0,
+    ),
+    "variables": (
+        """int h = 0; count<<<2, 12>>>(); count<<<1, 1>>>(); topsMemcpyFromSymbol(&h, &counter, 4); printf("%d\\n", h);
+        void *at; topsGetSymbolAddress(&at, &counter); h = 7; topsMemcpy(at, &h, 4, topsMemcpyHostToDevice);
+        topsMemcpyFromSymbol(&h, &counter, 4); printf("%d\\n", h);""", "43\n7\n", 0,
+    ),
+    "structs and null": (
+        """double *x, h; topsMalloc(&x, 8); by_value<<<1, 1>>>(x, {3, 0.5}, nullptr);
+        by_value<<<1, 1>>>(x, Pair{4, 0.25}, 0);
+        topsMemcpy(&h, x, 8, topsMemcpyDeviceToHost); printf("%g\\n", h);""", "4.25\n", 0,
+    ),
+    "the board": (
+        """topsDeviceProp_t p; topsGetDeviceProperties(&p, 0); int n, v; topsGetDeviceCount(&n);
+        char name[64]; topsDeviceGetName(name, sizeof name, 0); topsDeviceGetAttribute(&v, topsDeviceAttribute_t(0), 0);
+        printf("%d %s %s %d\\n", n, p.gcuArchName, name, p.maxThreadsPerBlock);""", r"1 .*gcu300.* 12\n", 0,
+    ),
+    "pinned memory": (
+        """float *h, *d; topsHostMalloc(&h, 48); for (int i = 0; i < 12; ++i) h[i] = i; topsMalloc(&d, 48);
+        topsMemcpyAsync(d, h, 48, topsMemcpyHostToDevice, 0); turn<<<1, 12, 48>>>(d, 12);
+        topsMemcpyAsync(h, d, 48, topsMemcpyDeviceToHost, 0); topsStreamSynchronize(0);
+        printf("%g %g\\n", h[0], h[11]); topsHostFree(h); topsFree(d);""", "11 0\n", 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _compiler(compiler: None) -> None:
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_runs(name: str, tmp_path: Path) -> None:
+    """Its output and its exit code are those of the program."""
+    body, says, code = PROGRAMS[name]
+    (tmp_path / "program.cpp").write_text(f"{HEAD}{KERNELS}int main(int argc, char **argv) {{ {body} }}\n")
+    ended = atops_run("program.cpp", "one", "two", cwd=tmp_path)
+    assert ended.returncode == code, ended.stderr
+    assert re.fullmatch(says, ended.stdout), ended.stdout + ended.stderr
+
+
+def test_what_does_not_compile_is_told_in_its_own_lines(tmp_path: Path) -> None:
+    """With exit code 1, as a compiler's; a header of the program's folder, too."""
+    (tmp_path / "part.h").write_text("inline int twice(int x) { return 2 * y; }\n")
+    (tmp_path / "wrong.cpp").write_text('#include "part.h"\nint main() { return twice(1); }\n')
+    ended = atops_run("wrong.cpp", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "part.h:1:" in ended.stderr
+    (tmp_path / "none.cpp").write_text("int man() { return 0; }\n")
+    ended = atops_run("none.cpp", cwd=tmp_path)
+    assert (ended.returncode, "has no main" in ended.stderr) == (1, True)
+    assert atops_run("absent.cpp", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.slow
+def test_a_crash_is_the_programs_own(tmp_path: Path) -> None:
+    """The signal is named, and the exit code is what a shell makes of it."""
+    (tmp_path / "crash.cpp").write_text("int main() { volatile int *p = nullptr; *p = 1; }\n")
+    ended = atops_run("crash.cpp", cwd=tmp_path)
+    assert ended.returncode == 128 + signal.SIGSEGV
+    assert "crash.cpp was ended by SIGSEGV" in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "says"), [
+    ("vector_add", "1000000 sums are right\n"),
+    ("streams_and_events", "0 of 5000 are wrong; the callback was told topsSuccess\ntopsErrorInvalidConf.*\n"),
+])  # fmt: skip
+def test_the_examples_run(name: str, says: str, tmp_path: Path) -> None:
+    """As they stand, from anywhere."""
+    ended = atops_run(str(EXAMPLES / f"{name}.cpp"), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert re.fullmatch(says, ended.stdout)
+
+
+def test_most_functions_can_be_called_from_cxx() -> None:
+    """Those whose arguments are numbers, texts, handles, structs and pointers to one of these."""
+    from atops.tops.program.callbacks import supported
+
+    refused = [function.name for function in FUNCTIONS.values() if not supported(function)]
+    assert isinstance(next(iter(FUNCTIONS.values())), Function)
+    assert len(FUNCTIONS) - len(refused) >= 130, refused
