@@ -73,8 +73,8 @@ def test_a_solution_is_right(name: str, chip: str) -> None:
 
 
 WRONG = {  # in which file, what is written instead of what, and what the verdict says
-    "p08_shared": ("    __syncthreads();  // outside", "    //", "expected"),
-    "p12_prefix_sum": ("            __syncthreads();  // all have read", "", "expected"),
+    "p08_shared": ("    __syncthreads();  // outside", "    //", "DataRace: race in shared"),
+    "p12_prefix_sum": ("            __syncthreads();  // all have read", "", "DataRace: race in shared"),
     "p10_dot_product": ("        tops::wait(right_here);", "", "in flight"),
 }
 

@@ -156,8 +156,8 @@ class ProgramLaunch(NativeLaunch):
         base = ctypes.addressof(self._memory)
         self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
 
-    def on(self, chip: Chip) -> tuple[Loaded, int]:
-        """Return the program's one module, and where the kernel begins."""
+    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        """Return the program's one module, and where the kernel begins; there is none whose accesses are seen."""
         kernel: Any = self.kernel
         return kernel.loaded, kernel.enter
 

@@ -40,11 +40,14 @@ class _Host(ctypes.Structure):
 def main(arguments: list[str]) -> int:
     """Run a program. Returns what its `main` returns."""
     path, name, *given = arguments
+    for each in ("ATOPS_STRICT", "ATOPS_DETECT"):  # the module is not the one whose accesses are seen
+        os.environ.pop(each, None)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
-    loaded = LoadedModule(load_module(Path(path)), Path(name).stem).on(current_device().context.chip)
+    module = load_module(Path(path))
+    loaded = LoadedModule(module, Path(name).stem, lambda: module).on(current_device().context.chip, watched=False)
     library: Any = loaded.module.library
     launch = LAUNCH(_launching(loaded))
     functions, table = callbacks()
