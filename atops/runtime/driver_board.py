@@ -439,10 +439,10 @@ class Closing(Ending):
         board.retired.clear()
         board.host.close("the driver's close")
         bury(board.contexts)
-        board.call_apart(board.tracer.flush)
         if board.detector is not None:
-            CLOSED.append(board.detector.findings.report())
             board.detector.close()
+            CLOSED.append(board.detector.findings.report())
+        board.call_apart(board.tracer.flush)
         self.end()
         board.executor.close()
 

@@ -129,6 +129,8 @@ class Stream(WorkVerbs):
         begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
         """
         refuse_await("abort() alone; `await stream` waits for what still runs")
+        if (detector := self._queue.board.detector) is not None:
+            detector.given_up(self._queue)
         return abort_stream(self._queue, reason)
 
     # ---- failure

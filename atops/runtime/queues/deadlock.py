@@ -21,9 +21,10 @@ from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import CALLBACKS, Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
-from atops.runtime.commands.memory import Alloc
+from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.capacity import Room
+from atops.runtime.core.commands import ROWS
 from atops.runtime.core.completion import Completion, driver_fields, fields_of
 from atops.runtime.executors.executor import HERE
 from atops.runtime.queues.host_functions import Stand, behind, is_host_function, stands
@@ -37,6 +38,7 @@ __all__ = ("StallWatch", "check_awaiting", "check_blocking", "why")
 log = get_logger("atops.stall")
 
 PATIENCE_NS = 1_000_000_000
+SHOWN = 3  # of the commands that would store to a word
 
 
 LINKED = frozenset((Call, WaitAwaited, WaitEvent))  # what waits for more than the commands before it and its `deps`
@@ -305,7 +307,7 @@ def why(item: Completion) -> str:
             return f"waits for {command.event!r}"
         return f"waits for {command.event!r}, recorded by {command.record!r}"
     if isinstance(command, WaitValue):
-        return f"waits for a value: {item.parked!r}"
+        return f"waits for a value: {item.parked!r}{_writers_to_come(item, command)}"
     if is_host_function(item):
         seconds = (item.queue.board.now() - item.started_ns) / 1e9
         place = stands((item,)).get(item)
@@ -322,6 +324,26 @@ def why(item: Completion) -> str:
         waits = [] if (grid := item.parked) is None else grid.waits()
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
+
+
+def _writers_to_come(item: Completion, wait: WaitValue) -> str:
+    """Say which commands that are enqueued would store to a word that is waited for, as far as that is known."""
+    start, stop = wait.offset, wait.offset + wait.width // 8
+    writers = [
+        f"{each!r} behind {pending[0]!r}" if each is not pending[0] else repr(each)
+        for context in item.queue.board.contexts
+        for stream in [*context.active]
+        for pending in [stream.pending()]
+        for each in pending
+        if each.command.__class__ not in (Alloc, Free) and any(
+            write and memory is wait.src and low < stop and start < high
+            for memory, low, high, write in ROWS[each.command.__class__].touches(each.command)
+        )
+    ]
+    if not writers:
+        return "; no command that is enqueued stores there"
+    more = f" and {len(writers) - SHOWN} more" if len(writers) > SHOWN else ""
+    return f"; to be stored by {', '.join(writers[:SHOWN])}{more}"
 
 
 def _is_open(item: Completion) -> bool:
@@ -365,8 +387,8 @@ class StallWatch:
         if parked and standing == self._last:
             if standing != self._reported:
                 self._reported = standing
-                log.warning("%s", report := self.report(heads), extra=driver_fields(self._driver))
-                self._stalled(report, heads, told=True)
+                self._stalled(report := self.report(heads), heads, told=True)
+                log.warning("%s", report, extra=driver_fields(self._driver))
             self._looking = False  # reported; the next head that parks starts it again
             return
         if all(item.parked is not None or isinstance(item.command, Call) for _, item in heads):
@@ -407,12 +429,15 @@ class StallWatch:
         self._calls = begun
 
     def _stalled(self, report: str, heads: list[tuple[StreamQueue, Completion]], told: bool = False) -> None:
-        """Have the executor end what awaits streams that cannot go on; where that is so, the detector reports it."""
+        """Have the executor end what awaits streams that cannot go on; where that is so, the detector reports it.
+
+        `told`: it was so a second ago, too, and the host may yet end it.
+        """
         commands = [item.command for _, item in heads]
         outside = [command.awaited.thing for command in commands if isinstance(command, WaitAwaited)]
-        told = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside) or told
-        if told and (detector := self._driver.detector) is not None:
-            detector.stalled([(item, why(item)) for _, item in heads])
+        sure = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+        if (sure or told) and (detector := self._driver.detector) is not None:
+            detector.stalled([(item, why(item)) for _, item in heads], perhaps=not sure)
 
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:

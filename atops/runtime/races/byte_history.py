@@ -7,10 +7,11 @@ read the same bytes again and again cost a thousand entries and no more.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 
 from atops.runtime.races.command_clock import Epoch, before
 
-__all__ = ("ByteHistory", "Clash")
+__all__ = ("ByteHistory", "Clash", "Written")
 
 Clash = tuple[Epoch, bool, int, int]  # an earlier command, whether it wrote, first byte, end
 
@@ -26,14 +27,24 @@ class _Cell:
         self.readers = readers  # by order
 
 
+@dataclass(slots=True)
+class Written:
+    """A `write_value` of a word, its value, and whether a wait for a value has seen it."""
+
+    epoch: Epoch
+    value: int
+    seen: bool = False
+
+
 class ByteHistory:
     """The past of the bytes of one memory, by offset."""
 
-    __slots__ = ("_cells", "_starts", "made", "waits")
+    __slots__ = ("_cells", "_starts", "made", "waits", "written")
 
     def __init__(self) -> None:
         self.made: Epoch | None = None  # the command that allocated the memory, where one did
         self.waits: dict[int, Epoch] = {}  # by order, the newest wait for a value in it
+        self.written: dict[int, list[Written]] = {}  # by offset, the newest `write_value`s of a word
         self._starts: list[int] = []
         self._cells: list[_Cell] = []
 

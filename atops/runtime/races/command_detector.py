@@ -19,7 +19,7 @@ from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.detector import LaunchDetector, Touched
-from atops.device.races.race import Access, Race, merged
+from atops.device.races.race import Race, merged
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
@@ -28,7 +28,7 @@ from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Ended, Run, Touch
-from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure, verb
+from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     HOST,
@@ -46,11 +46,12 @@ from atops.runtime.races.command_clock import (
     with_entries,
     with_entry,
 )
-from atops.runtime.races.fresh_memory import FreshMemory, Unread, races_of
+from atops.runtime.races.fresh_memory import FreshMemory, Unread, unread_races
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
+from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of
+from atops.runtime.races.wording import access_of, advice_for, kind_of
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -81,7 +82,7 @@ class CommandDetector:
     """The detector of one board. Every method may be called from any thread; none calls the program."""
 
     def __init__(self, board: Board) -> None:
-        self.findings = Findings(board)
+        self.findings = Findings(board, self._standing)
         self.strict = board.options.strict
         self.host: Clock = NOTHING  # what the host knows to be over
         self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
@@ -93,10 +94,12 @@ class CommandDetector:
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
         self._fresh = FreshMemory()
+        self._stalls = Stalls()
         self._late: list[Race] = []  # found with the lock held; told without
 
     def close(self) -> None:
-        """Forget what commands have touched. What was found stays."""
+        """Forget what commands have touched. What was found stays, with what still stands."""
+        self.findings.add(self._standing())
         with self._lock:
             self._histories.clear()
 
@@ -157,6 +160,7 @@ class CommandDetector:
             self._advance(item, epoch, kind, row.effect)
             if kind is WriteValue:
                 epoch.signal = True
+                note_write(self._history(command.dst), command, epoch)
             elif kind is WaitValue:
                 self._note_wait(epoch, command, found)
             findings = self.findings
@@ -175,7 +179,7 @@ class CommandDetector:
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
-                self._late += races_of(self._unread(kind, [*row.touches(command)]), epoch)
+                self._late += unread_races(self._unread(kind, [*row.touches(command)]), epoch)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
@@ -331,7 +335,7 @@ class CommandDetector:
         found = []
         for memory, start, stop, write, line in footprint:
             if not write:
-                found += races_of(self._unread_of([(memory, start, stop, False)]), lines[line])
+                found += unread_races(self._unread_of([(memory, start, stop, False)]), lines[line])
         return found
 
     def _note(
@@ -373,13 +377,31 @@ class CommandDetector:
             key = id(place.history), earlier, wrote, epoch, write
             found.setdefault(key, (place.name, []))[1].append((low, high))
 
-    def stalled(self, items: Iterable[tuple[Completion, str]]) -> None:
-        """Report commands that wait for each other, each with what it waits for, or for what cannot come."""
-        sides = []
-        for item, why in items:
-            site = None if item.epoch is None else item.epoch.site
-            sides.append(Access(item.queue.label, f"{verb(item)} {why}", False, site, f"command {item.seq}", item.seq))
-        self.findings.add([deadlock_of(sides)])
+    def stalled(self, items: Iterable[tuple[Completion, str]], perhaps: bool = False) -> None:
+        """Report commands that wait for each other, each with what it waits for, or for what cannot come.
+
+        `perhaps`: what they wait for may come yet.
+        """
+        with self._lock:
+            sides = [side_of(item, why, self._history_of_word(item)) for item, why in items]
+            if perhaps:
+                self._stalls.add(sides)
+                return
+        self.findings.add(races_of(sides))
+
+    def _history_of_word(self, item: Completion) -> ByteHistory | None:
+        command = item.command
+        return self._history(command.src) if command.__class__ is WaitValue else None
+
+    def given_up(self, queue: StreamQueue) -> None:
+        """Note that the program aborts a stream, and so what stands still there."""
+        with self._lock:
+            self._stalls.given_up(queue)
+
+    def _standing(self) -> list[Race]:
+        """Return the deadlocks of what stands still and may yet go on."""
+        with self._lock:
+            return self._stalls.races()
 
     def _history(self, memory: Allocation) -> ByteHistory:
         serial = memory.serial
@@ -577,6 +599,8 @@ class CommandDetector:
                 return
             told = [*(epoch.told or ()), *self._writers(memory, offset, size)]
             epoch.told = [*told, self.host] if memory.host_visible else told
+            if written := self._history(memory).written.get(offset):
+                written[-1].seen = True
 
     def saw_word(self, memory: Allocation, offset: int, size: int) -> None:
         """Note that the host has waited for a value: it was told by what wrote the word last."""

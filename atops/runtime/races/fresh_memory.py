@@ -19,7 +19,7 @@ from atops.runtime.core.commands import Touch
 from atops.runtime.races.command_clock import Epoch
 from atops.runtime.races.wording import access_of
 
-__all__ = ("UNWRITTEN", "FreshMemory", "Unread", "races_of")
+__all__ = ("UNWRITTEN", "FreshMemory", "Unread", "unread_races")
 
 UNWRITTEN: Final = "read of unwritten memory"
 MOST: Final = 4_096  # ranges of one memory: with more all of it counts as written
@@ -82,7 +82,7 @@ class FreshMemory:
                 left[serial][0].add(low - start + at, high - start + at)
 
 
-def races_of(unread: Iterable[Unread], epoch: Epoch) -> list[Race]:
+def unread_races(unread: Iterable[Unread], epoch: Epoch) -> list[Race]:
     """Return the reports of reads of what nothing has stored to, once for each memory."""
     found = []
     for memory, ranges in unread:

@@ -115,8 +115,9 @@ def _numbered(number: int, text: str) -> list[str]:
 class Findings:
     """What is found on one board as it runs: kept once for each pair of lines, logged at once, told to the trace."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, standing: Callable[[], Iterable[Race]]) -> None:
         self._board = board
+        self._standing = standing  # what is a race unless it ends yet
         self._lock = fork_safe(threading.Lock())
         self._races: dict[object, Race] = {}
         self._escapes: dict[str, None] = {}
@@ -128,7 +129,7 @@ class Findings:
     def add(self, races: Iterable[Race], item: Completion | None = None) -> None:
         """Keep what is new, and say so: to the log, and to the trace. With no lock of the board held."""
         for race in races:
-            key = race.kind, frozenset((_line(race.first), _line(race.second)))
+            key = _key(race)
             with self._lock:
                 if key in self._races or len(self._races) >= MOST:
                     self._repeated += 1
@@ -151,8 +152,9 @@ class Findings:
 
     def report(self) -> Report:
         """Return what is known by now."""
+        races = self.races
         with self._lock:
-            races, escapes, repeated = tuple(self._races.values()), tuple(self._escapes), self._repeated
+            escapes, repeated = tuple(self._escapes), self._repeated
         observed = {"commands": self.commands, "launches": self.launches, "bytes": self.bytes}
         aside = {
             "accesses in kernels": self.accesses,
@@ -166,9 +168,10 @@ class Findings:
 
     @property
     def races(self) -> tuple[Race, ...]:
-        """The races found by now."""
+        """The races found by now, with what stands still."""
+        still = {_key(race): race for race in self._standing()}
         with self._lock:
-            return tuple(self._races.values())
+            return tuple({**still, **self._races}.values()) if still else tuple(self._races.values())
 
 
 def _traced(race: Race, launch: int, tracer: Tracer) -> RaceEvent:
@@ -187,6 +190,10 @@ def _traced(race: Race, launch: int, tracer: Tracer) -> RaceEvent:
     sides = side(race.first), side(race.second)
     memory = NUMBER.sub("", race.memory)
     return RaceEvent(at, race.kind, memory, race.device, race.offset, race.ranges, race.advice, *sides)
+
+
+def _key(race: Race) -> object:
+    return race.kind, frozenset((_line(race.first), _line(race.second)))
 
 
 def _line(access: Access) -> object:

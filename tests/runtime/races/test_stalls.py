@@ -1,0 +1,198 @@
+"""Waits that stand still: a deadlock is named, with the wake-up that was lost; what the host ends after all is none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops.errors import WouldDeadlock
+from atops.runtime.queues import deadlock
+from atops.runtime.races.stalls import LOST
+
+HOUR = 3_600
+Word = atops.DeviceArray
+Program = Callable[[atops.Device, atops.Stream, atops.Stream, Word], Coroutine[Any, Any, object]]
+
+
+async def nothing_writes_it(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    await one.wait_value(word, 1)
+
+
+async def each_writes_behind_its_wait(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    other = await zeros(two)
+    one.wait_value(word, 1)
+    one.write_value(other, 1)
+    two.wait_value(other, 1)
+    await two.write_value(word, 1)
+
+
+async def pulsed_before_the_wait(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    two.write_value(word, 1)
+    await two.write_value(word, 0)
+    await one.wait_value(word, 1)
+
+
+async def with_a_deadline_around_it(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    async with asyncio.timeout(HOUR), device.create_stream() as three:
+        await three.wait_value(word, 1)
+
+
+async def in_memory_that_goes(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    with suppress(TimeoutError, atops.errors.IllegalAddress):
+        async with asyncio.timeout(HOUR):
+            await one.wait_value(word, 1)
+    two.free(word)
+
+
+WRONG: dict[Program, list[str]] = {
+    nothing_writes_it: ["deadlock"], each_writes_behind_its_wait: ["deadlock"],
+    pulsed_before_the_wait: ["deadlock", LOST], with_a_deadline_around_it: ["deadlock"],
+    in_memory_that_goes: ["deadlock"],
+}  # fmt: skip
+
+
+async def written_by_a_host_that_slept(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    done = one.wait_value(word, 1)
+    await asyncio.sleep(HOUR)
+    two.write_value(word, 1)
+    await done
+
+
+async def written_by_a_task_that_slept(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    async def late() -> None:
+        await asyncio.sleep(HOUR)
+        two.write_value(word, 1)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(late())
+        await one.wait_value(word, 1)
+
+
+async def written_after_a_deadline(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    done = one.wait_value(word, 1)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HOUR):
+            await done
+    two.write_value(word, 1)
+    await done
+
+
+async def given_up_after_a_deadline(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HOUR):
+            await one.wait_value(word, 1)
+    one.abort()
+
+
+async def a_pulse_that_was_seen(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    seen = one.wait_value(word, 1)
+    two.write_value(word, 1)
+    two.wait(seen)
+    two.write_value(word, 0)
+    await two
+
+
+RIGHT: list[Program] = [
+    written_by_a_host_that_slept, written_by_a_task_that_slept, written_after_a_deadline,
+    given_up_after_a_deadline, a_pulse_that_was_seen,
+]  # fmt: skip
+
+
+async def zeros(stream: atops.Stream) -> Word:
+    word = stream.zeros(1, np.uint32)
+    await stream
+    return word
+
+
+def report_of(program: Program) -> atops.Report:
+    async def main() -> None:
+        device = atops.Device(0)
+        one, two = device.create_stream(name="one"), device.create_stream(name="two")
+        with suppress(WouldDeadlock, TimeoutError):
+            await program(device, one, two, await zeros(two))
+
+    atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
+    return atops.report()
+
+
+@pytest.mark.parametrize("program", WRONG, ids=lambda each: each.__name__)
+def test_waits_that_cannot_end_are_named(program: Program) -> None:
+    """Once, with the line of the wait."""
+    report = report_of(program)
+    assert [race.kind for race in report.races] == WRONG[program]
+    assert report.races[0].first.site is not None and report.races[0].first.site.path == __file__
+
+
+@pytest.mark.parametrize("program", RIGHT, ids=lambda each: each.__name__)
+def test_what_ends_after_all_is_no_deadlock(program: Program) -> None:
+    """However long it stood still, by whatever the host does."""
+    assert report_of(program).verdict == "clean"
+
+
+def test_a_lost_wake_up_has_both_stores() -> None:
+    """The one that would have ended the wait, the one that came too early, and where the wait is."""
+    race = report_of(pulsed_before_the_wait).races[1]
+    first, second = race.first.site, race.second.site
+    assert first is not None and second is not None and second.line == first.line + 1
+    assert f"line {second.line + 1} of test_stalls.py" in race.advice
+
+
+def test_a_deadlock_says_which_commands_would_store_the_words() -> None:
+    """And behind which wait they are: the whole circle."""
+    (race,) = report_of(each_writes_behind_its_wait).races
+    sides = {side.actor: side.what for side in (race.first, race.second)}
+    assert "to be stored by <Completion 8: write_value on two, pending> behind <Completion 7" in sides["one"]
+    assert "to be stored by <Completion 6: write_value on one, pending> behind <Completion 5" in sides["two"]
+
+
+class Tell(logging.Handler):
+    """Sets an event when a standstill is logged."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        super().__init__()
+        self.event, self.loop = event, asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.loop.call_soon_threadsafe(self.event.set)
+
+
+@contextmanager
+def standing_still() -> Iterator[asyncio.Event]:
+    handler = Tell(asyncio.Event())
+    logging.getLogger("atops.stall").addHandler(handler)
+    try:
+        yield handler.event
+    finally:
+        logging.getLogger("atops.stall").removeHandler(handler)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_where_threads_run_a_standstill_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch, right: bool) -> None:
+    """A report in the middle has it; one behind the end has it where the stream's block was left by an error."""
+    monkeypatch.setattr(deadlock, "PATIENCE_NS", 5_000_000)
+
+    async def main() -> tuple[atops.Report, atops.Report]:
+        async with atops.Driver(atops.EmulatorOptions(detect=True)) as driver:
+            device = atops.Device(0, driver)
+            other = device.create_stream()
+            word = await zeros(other)
+            with suppress(KeyError), standing_still() as stalled:
+                async with device.create_stream() as stream:
+                    stream.wait_value(word, 1)
+                    await stalled.wait()
+                    middle = driver.report()
+                    if not right:
+                        raise KeyError
+                    other.write_value(word, 1)
+        return middle, driver.report()
+
+    middle, end = asyncio.run(main())
+    assert [race.kind for race in middle.races] == ["deadlock"]
+    assert [race.kind for race in end.races] == ([] if right else ["deadlock"])
