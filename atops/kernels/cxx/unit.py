@@ -36,8 +36,7 @@ OPTIMISED = ("-O2", "-ftree-vectorize", "-g1")  # lines only: faults of the proc
 # Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
 # some accesses of what is. The sanitizer's own library is not linked.
 WATCHED = (
-    "-O1", "-g1", "-fsanitize=thread", "-fno-tree-loop-distribute-patterns", "-fno-builtin-memcpy",
-    "-fno-builtin-memmove", "-fno-builtin-memset",
+    "-O1", "-g1", "-fsanitize=thread", "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
@@ -219,6 +218,8 @@ def _compile(
 ) -> Path | None:  # fmt: skip
     """Return the module's file. None where `log` has an error."""
     words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else []), "-x", "c++-cpp-output", "-"]
+    if toolchain.clang:  # debug lines are otherwise those of a file "-"
+        words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name]
     made = texts.folder / "module.so"
     if flags is WATCHED:  # linked by itself: otherwise the sanitizer's library would be, too
         unit = texts.folder / "module.o"
