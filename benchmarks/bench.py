@@ -31,6 +31,7 @@ from benchmarks.rows.native import (
     native_kernels,
     native_launch,
     native_vector_add,
+    native_watched,
 )
 from benchmarks.rows.processes import import_time, numba_peer
 from benchmarks.rows.round_trips import await_command, launch_and_await
@@ -57,6 +58,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "kernels": example_kernels,
     "detectors": detectors,
     "native-vector-add": native_vector_add,
+    "native-watched": native_watched,
     "native-barriers": native_barriers,
     "native-launch": native_launch,
     "native-kernels": native_kernels,

@@ -20,7 +20,7 @@ from benchmarks.measuring.measure import Effort, board, interleave, timed
 from benchmarks.rows.kernels import FOLDER, example_times, importable
 from benchmarks.rows.round_trips import round_trips
 
-__all__ = ("compile_times", "native_barriers", "native_kernels", "native_launch", "native_vector_add")
+__all__ = ("compile_times", "native_barriers", "native_kernels", "native_launch", "native_vector_add", "native_watched")
 
 CACHE = "ATOPS_CACHE"
 CHIP = (2, 12)
@@ -62,6 +62,26 @@ __device__ void add(float *z, float *x, float *y, int n) {  // tile by tile: the
     for (auto &each : contexts) each.destroy();
 }
 
+__global__ void add_elements(float *z, float *x, float *y, int n) {
+    int me = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    for (int i = me; i < n; i += threads) z[i] = x[i] + y[i];
+}
+
+__global__ void sum_shared(float *z, float *x, float *y, int n) {
+    __shared__ float s[4096];
+    int me = threadIdx.x;
+    float sum = 0;
+    for (int from = blockIdx.x * 4096; from < n; from += gridDim.x * 4096) {
+        for (int i = me; i < 4096; i += blockDim.x) s[i] = x[from + i];
+        __syncthreads();
+        for (int step = 2048; step > 0; step /= 2, __syncthreads())
+            for (int i = me; i < step; i += blockDim.x) s[i] += s[i + step];
+        sum += s[0];
+        __syncthreads();
+    }
+    if (me == 0) z[blockIdx.x] = sum;
+}
+
 __global__ void add_tiles(float *z, float *x, float *y, int n) { add<TILE>(z, x, y, n); }
 __global__ void add_slices(float *z, float *x, float *y, int n) { add<SLICE>(z, x, y, n); }
 """
@@ -93,6 +113,26 @@ def native_vector_add(effort: Effort) -> Iterator[Figure]:
     )
     for what, side, budget in rows:
         yield compared(what, times, side, "numpy", reference="numpy.add", unit="ms", count=1, budget=budget)
+
+
+def native_watched(effort: Effort) -> Iterator[Figure]:
+    """Yield the times of kernels whose every access is watched, against the same kernels as they are."""
+    module = _module()
+    size = effort.size(1 << 20, 1 << 12)
+    values = np.random.default_rng(1).random(size, np.float32)
+    for what, name in (("vector add 1M, 32 KiB tiles", "add_tiles"), ("an element at a time, 1M", "add_elements"),
+                       ("a sum in shared memory, 1M", "sum_shared")):  # fmt: skip
+        sides: dict[str, Callable[[], float]] = {}
+        with ExitStack() as boards:
+            for mode, options in (("plain", {}), ("strict", {"strict": True})):
+                stream = boards.enter_context(board(**options)).create_stream()
+                x, z = stream.upload(values), stream.upload(values)
+                launch = _launch(stream, module.function(name), z, x, x, size)
+                launch()
+                sides[mode] = timed(launch)
+            times = interleave(effort.times(3), **sides)
+        yield compared(f"C++ {what}, strict", times, "strict", "plain", reference="default", unit="ms", count=1,
+                       budget=at_most(150))  # fmt: skip
 
 
 def native_barriers(effort: Effort) -> Iterator[Figure]:

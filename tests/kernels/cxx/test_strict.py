@@ -119,6 +119,10 @@ RIGHT = {  # no alarm
     "released": "__shared__ int f, v; if (me == 0) { f = 0; } __syncthreads(); if (me == 0) { v = 7; "
                 "__atomic_store_n(&f, 1, __ATOMIC_RELEASE); } if (__atomic_load_n(&f, __ATOMIC_ACQUIRE)) x[me] = v;",
     "printed": 'printf("%d %s\\n", me, "text"); x[me] = 0;',
+    "waited_by_another": "__shared__ tops_dte_ctx_t c; __shared__ tops::event e; __shared__ float s[12]; "
+                         "if (me == 0) { c.init(); "
+                         "e = tops::memcpy_async(c, tops::mdspan(s, 12), tops::mdspan(y, 12)); } "
+                         "__syncthreads(); if (me == 5) tops::wait(e); __syncthreads(); x[me] = s[me];",
     "columns": f"{CONTEXT}__local__ float t[4]; for (float &f : t) f = me; if (me < 8) tops::deslice(c, "
                "tops::mdspan(x, 8, 8), tops::mdspan(t, 4, 1), {2, me});",
 }  # fmt: skip

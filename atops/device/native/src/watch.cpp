@@ -27,7 +27,13 @@ struct Actor {  // a thread of the run
     std::vector<uint32_t> knows;  // of each thread: all that it did until this time comes before what this one does
     std::unique_ptr<Region> local;
     uint32_t place = 0;  // of L1, that was last used
-    uint32_t depth = 0, flights = 0;
+    uint32_t depth = 0;
+    struct Near {  // what a transfer in flight has of L1, from the first byte to the last
+        uint64_t low, high;
+        bool write;
+        uint16_t flight;
+    };
+    std::vector<Near> near;
     uint64_t digest = 0;
     uint64_t callers[DEPTH], digests[DEPTH];
 };
@@ -111,7 +117,7 @@ struct Touch {
     Actor *actor;
     uint32_t number;
     uint8_t does;
-    uint16_t flight;
+    uint16_t flight, landed;  // of a transfer: its number while it is issued, and when it is over
     bool small;
     uint64_t counter;
     uint32_t found_where;
@@ -285,7 +291,7 @@ void settle(Watch *watch) {
     watch->doubts.clear();
 }
 
-void clash(Touch &touch, const Region &region, const Record &earlier, uint64_t address, uint8_t mask) {
+Finding finding_of(Touch &touch, const Region &region, const Record &earlier, Range bytes) {
     Finding finding{};
     finding.kind = earlier.flight ? Found::in_flight : Found::race;
     finding.space = region.space;
@@ -293,9 +299,14 @@ void clash(Touch &touch, const Region &region, const Record &earlier, uint64_t a
     finding.actors[0] = earlier.actor, finding.actors[1] = touch.watch->base + touch.number;
     finding.wheres[0] = earlier.where, finding.wheres[1] = touch.where();
     finding.does[0] = earlier.does, finding.does[1] = touch.does;
-    unsigned low = static_cast<unsigned>(__builtin_ctz(mask)), high = 32 - static_cast<unsigned>(__builtin_clz(mask));
-    finding.ranges[0] = {address + low, address + high};
+    finding.ranges[0] = bytes;
     if (region.space != Space::global) finding.ranges[0].low -= region.low, finding.ranges[0].high -= region.low;
+    return finding;
+}
+
+void clash(Touch &touch, const Region &region, const Record &earlier, uint64_t address, uint8_t mask) {
+    unsigned low = static_cast<unsigned>(__builtin_ctz(mask)), high = 32 - static_cast<unsigned>(__builtin_clz(mask));
+    Finding finding = finding_of(touch, region, earlier, {address + low, address + high});
     constexpr uint8_t ONE_MOMENT = TRANSFERS | ATOMIC;
     if (touch.small && earlier.does & touch.does & WRITES && !((earlier.does | touch.does) & ONE_MOMENT)) {
         Doubt doubt{finding, address, 0, mask};
@@ -339,9 +350,24 @@ void enter_word(Touch &touch, const Region &region, Cell &cell, uint64_t address
     Shadow *shadow = watch->shadow;
     const Actor &actor = *touch.actor;
     Record mine{watch->base + touch.number, actor.knows[touch.number], 0, mask, touch.does, touch.flight};
+    if (cell.count <= 1 && !cell.more) {  // most: nothing is known of it, or what this one replaces
+        Record &only = cell.own[0];
+        bool replaced = cell.count == 0 || (only.mask == mask && only.actor == mine.actor &&
+                                            (!only.flight || only.flight == touch.landed) &&
+                                            (mine.does & WRITES || !(only.does & WRITES)));
+        if (replaced && cell.count && only.clock == mine.clock && only.does == mine.does && !only.flight && !mine.flight)
+            return;
+        if (replaced) {
+            mine.where = touch.where();
+            only = mine;
+            cell.count = 1;
+            return;
+        }
+    }
     uint8_t foreign = 0;  // bytes of which a read by a block that is over is known: one is enough
     bool known = false;
     auto look = [&](Record &each) {
+        if (each.flight && each.flight == touch.landed) each.mask = 0;
         uint8_t common = each.mask & mask;
         if (!common) return;
         bool own = each.actor == mine.actor && !each.flight;
@@ -442,21 +468,44 @@ void look_at_written(Touch &touch, Region &region, uint64_t low, uint64_t high) 
         region.cell(word).written |= mask_of(word, low, high);  // told of once
 }
 
+// L1 is one thread's: there only its transfers in flight matter.
+void look_at_flights(Touch &touch, const Region &region, uint64_t low, uint64_t high) {
+    Watch *watch = touch.watch;
+    for (const Actor::Near &each : touch.actor->near) {
+        bool meets = low < each.high && each.low < high && (touch.does & WRITES || each.write);
+        if (!meets || each.flight == touch.flight) continue;
+        for (const Flight &flight : watch->flights) {
+            if (flight.number != each.flight) continue;
+            uint8_t does = each.write ? WRITES | TRANSFERS : TRANSFERS;
+            Record earlier{watch->base + touch.number, 0, flight.where, 0, does, flight.number};
+            for (const Flight::Part &part : flight.parts) {
+                Range bytes{std::max(low, part.low), std::min(high, part.high)};
+                if (part.write != each.write || bytes.low >= bytes.high) continue;
+                Finding finding = finding_of(touch, region, earlier, bytes);
+                watch->shadow->tell(finding, finding.ranges[0]);
+            }
+        }
+    }
+}
+
 void enter(Touch &touch, uint64_t low, uint64_t high) {
     if (low >= high) return;
     Region *region = region_of(touch, low, high);
     if (!region) return;
     bool write = touch.does & WRITES, scratch = region->space != Space::global;
-    bool alone = region->space == Space::local && !touch.flight && !touch.actor->flights;
+    bool alone = region->space == Space::local;
     uint64_t word = low & ~(WORD - 1);
-    if (alone && high - word <= WORD) {  // most
-        Cell &cell = region->cell(word);
-        uint8_t mask = mask_of(word, low, high);
-        if (write)
-            cell.written |= mask;
-        else if (mask & ~cell.written)
-            look_at_written(touch, *region, low, high);
-        return;
+    if (alone) {
+        if (!touch.actor->near.empty() && !touch.landed) look_at_flights(touch, *region, low, high);
+        if (high - word <= WORD) {  // most
+            Cell &cell = region->cell(word);
+            uint8_t mask = mask_of(word, low, high);
+            if (write)
+                cell.written |= mask;
+            else if (mask & ~cell.written)
+                look_at_written(touch, *region, low, high);
+            return;
+        }
     }
     if (scratch && !write) look_at_written(touch, *region, low, high);
     for (; word < high; word += WORD) {
@@ -472,7 +521,7 @@ void enter(Touch &touch, uint64_t low, uint64_t high) {
 
 Touch touch_of(Watch *watch, const Fiber *fiber, uint8_t does, Site site, const char *what) {
     uint32_t number = number_of(watch, fiber);
-    Touch made{watch, const_cast<Fiber *>(fiber), &watch->actors[number], number, does, 0, false, 0, 0};
+    Touch made{watch, const_cast<Fiber *>(fiber), &watch->actors[number], number, does, 0, 0, false, 0, 0};
     made.found_where = place_of(watch, site, what);
     return made;
 }
@@ -519,7 +568,7 @@ void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint
     if (watch->run->stop) fail_now(Fault::stopped, "");
     ++watch->shadow->accesses;
     uint32_t number = number_of(watch, fiber);
-    Touch touch{watch, fiber, &watch->actors[number], number, does, 0, bytes <= SMALL, counter, 0};
+    Touch touch{watch, fiber, &watch->actors[number], number, does, 0, 0, bytes <= SMALL, counter, 0};
     enter(touch, low, low + bytes);
 }
 
@@ -660,8 +709,15 @@ void watch_issue(Watch *watch, const Fiber *fiber, const Context *context, Site 
     while (!touch.flight || std::any_of(watch->flights.begin(), watch->flights.end(),
                                         [&](const Flight &each) { return each.number == touch.flight; }));
     watch->flights.push_back({context, fiber, touch.where(), touch.flight, watch->parts});
-    ++touch.actor->flights;
     enter_parts(touch, watch->flights.back().parts);
+    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
+    for (bool write : {false, true}) {
+        Actor::Near near{~uint64_t(0), 0, write, touch.flight};
+        for (const Flight::Part &each : watch->parts)
+            if (each.write == write && begins_in(l1, each.low))
+                near.low = std::min(near.low, each.low), near.high = std::max(near.high, each.high);
+        if (near.high) touch.actor->near.push_back(near);
+    }
 }
 
 void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
@@ -672,25 +728,19 @@ void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
     Flight flight = std::move(*found);
     watch->flights.erase(found);
     Touch touch = touch_of(watch, flight.fiber, TRANSFERS, context->issued, context->transfer.name);
-    for (const Flight::Part &each : flight.parts) {
-        Region *region = region_of(touch, each.low, each.high);
-        if (!region) continue;
-        for (uint64_t word = each.low & ~(WORD - 1); word < each.high; word += WORD) {
-            Cell &cell = region->cell(word);
-            auto drop = [&](Record &record) {
-                if (record.flight == flight.number) record.flight = 0, record.mask = 0;
-            };
-            for (uint8_t one = 0; one < cell.count; ++one) drop(cell.own[one]);
-            if (std::vector<Record> *more = others_of(watch->shadow, cell))
-                for (Record &record : *more) drop(record);
+    Touch waiter = touch_of(watch, fiber, TRANSFERS, context->issued, context->transfer.name);
+    std::vector<Actor::Near> &near = touch.actor->near;
+    near.erase(std::remove_if(near.begin(), near.end(), [&](const auto &each) { return each.flight == flight.number; }),
+               near.end());
+    touch.landed = waiter.landed = flight.number;
+    const Pad &l1 = watch->run->places[flight.fiber->block].l1[flight.fiber->thread];
+    for (bool write : {false, true})
+        for (const Flight::Part &each : flight.parts) {
+            if (each.write != write) continue;
+            Touch &mine = begins_in(l1, each.low) ? touch : waiter;
+            mine.does = write ? WRITES | TRANSFERS : TRANSFERS;
+            enter(mine, each.low, each.high);
         }
-    }
-    if (fiber != flight.fiber) {
-        touch.number = number_of(watch, fiber);
-        touch.actor = &watch->actors[touch.number];
-    }
-    enter_parts(touch, flight.parts);
-    --watch->actors[number_of(watch, flight.fiber)].flights;
 }
 
 }  // namespace atops
