@@ -1,7 +1,4 @@
-"""The command line: `atops run`, `compile`, `check`, `mcp`, `trace`, `demo`, `info`, `bench`.
-
-Their modules declare arguments.
-"""
+"""The command line: `atops run`, `check`, `mcp`, `trace`, `demo`, `info`, `bench`, whose modules declare arguments."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ import atops
 __all__ = ("main",)
 
 SUMMARIES = {
-    "run": "run a program, in Python or C++: strict, from a seed, on another board, or with its trace written",
-    "compile": "compile kernel source, in Python or TOPS C++: its mistakes, its kernels, a code image",
+    "run": "run a Python program: strict, from a seed, on another board, or with its trace written",
     "check": "run a Python program under many schedules, until one fails; make that one small, and show it",
     "mcp": "serve tools over the Model Context Protocol that check programs, and step through their schedules",
     "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
@@ -27,8 +23,7 @@ SUMMARIES = {
     "info": "show devices, memory and architecture",
     "bench": "measure everything against its budget",
 }
-# Of commands that are not called as their modules.
-MODULES = {"compile": "compile_kernels", "mcp": "mcp_server", "trace": "show_trace"}
+MODULES = {"mcp": "mcp_server", "trace": "show_trace"}  # of commands that are not called as theirs
 
 
 class _Command(Protocol):

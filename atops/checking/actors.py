@@ -9,7 +9,7 @@ from functools import lru_cache
 from atops.base.choice import Name, named, told
 from atops.device.call_site import PACKAGE, file_shown
 from atops.device.exec.thread import KernelThread
-from atops.runtime.schedules.choosing import stands_at
+from atops.runtime.executors.standing import stands_at
 
 __all__ = ("owner", "place_of", "raised_at", "short")
 

@@ -78,7 +78,7 @@ def run(
         executor = inline_executor(options, main)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
-            enter(driver, board_of(driver))
+            _enter(driver, executor)
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
             program = drive(main, arguments, driver, results, interrupts)
             try:
@@ -92,6 +92,14 @@ def run(
     if isinstance(executor, ScheduledExecutor) and executor.departure is not None:
         raise InvalidValue(f"the run departs from its schedule at {executor.departure}")
     return results.pop()
+
+
+def _enter(driver: Driver, executor: InlineExecutor) -> None:
+    """Make a driver current, and have its detector, if it has one, told of tasks that nothing can let go on."""
+    board = board_of(driver)
+    enter(driver, board)
+    if board.detector is not None:
+        executor.deadlocked = board.detector.tasks_stand
 
 
 def _looked_at(main: object, options: EmulatorOptions | None, backend: str) -> EmulatorOptions:

@@ -21,7 +21,6 @@ EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # What may break a rule, and why. Keys: "module" for files and names, "module:Class.method" for functions.
 LONG_FILES: dict[str, str] = {}
 SHORT_FILES: dict[str, str] = {
-    "atops.apps.compile_kernels": "a command has a module",
     "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
     "atops.apps.mcp_server": "a command's module, which loads the protocol's SDK only when it is called",
     "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",

@@ -69,11 +69,17 @@ def advice(first: Entry, second: Entry) -> str:
     if flown_over(first, second):
         return f"`await` the event of the transfer of {sites[0]} before the other access"
     same = getattr(one, "block", None) is getattr(other, "block", None)
-    if same:
-        return f"`await k.syncthreads()` between them ({lines}), in every thread, would order them"
-    if getattr(getattr(one, "grid", None), "cooperative", False):
-        return f"`await k.syncblocks()` between them ({lines}), in every thread, would order them"
-    return (
-        f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second kernel, "
-        "or launch cooperatively and `await k.syncblocks()` between them"
-    )
+    if not same and not getattr(getattr(one, "grid", None), "cooperative", False):
+        return (
+            f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
+            "kernel, or launch cooperatively and `await k.syncblocks()` between them; or let the first "
+            "`k.signal_write` behind its access, and the second `await k.signal_wait` before its own"
+        )
+    barrier = "`await k.syncthreads()`" if same else "`await k.syncblocks()`"
+    if " and " not in lines:
+        return (
+            f"{lines} meets itself: {barrier} between what all threads load there and what they store (in a loop "
+            "between its passes, too) would order them; where all of them store to the same bytes, as a sum does, give "
+            "each thread bytes of its own, and let one add them up behind the barrier, or use `k.signal_add`"
+        )
+    return f"{barrier} between them ({lines}), in every thread, would order them"

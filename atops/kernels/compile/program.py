@@ -46,7 +46,6 @@ from atops.kernels.source.front_end import is_cxx, read_source
 from atops.kernels.source.options import DEFAULT_TARGET, CompileOptions, parse_options
 from atops.kernels.source.python_unit import Definitions, Unit
 from atops.kernels.target import TARGETS, CompileTarget
-from atops.trace.words import format_bytes
 
 __all__ = ("CompiledProgram", "Module", "Program", "compile_source", "load_module", "lowered_name_of")
 
@@ -297,18 +296,6 @@ class CompiledProgram:
     def variables(self) -> Mapping[str, Variable]:
         """Return the device variables by name."""
         return self.contents.variables
-
-    def described(self) -> list[str]:
-        """Return a line for each kernel, with its parameters and memory, and one for what there is beside them."""
-        lines = []
-        for kernel in self.kernels.values():
-            figures = self.contents.attributes(kernel.name)
-            sizes = {"L1 a thread": figures.local_bytes, "L2 a block": figures.shared_bytes}
-            takes = [f"{format_bytes(size)} of {what}" for what, size in sizes.items() if size]
-            parameters = ", ".join(kernel.parameters)
-            lines.append(f"{kernel.name}({parameters}){': ' * bool(takes)}{', '.join(takes)}")
-        others = [*self.functions, *self.variables]
-        return lines + ([f"and {', '.join(others)}"] if others else [])
 
     def image(self) -> CodeImage:
         """Return the program as a code image."""

@@ -27,8 +27,10 @@ from atops.base.errors import IllegalState, WouldDeadlock
 from atops.base.locks import fork_safe
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.parking_lot import seconds
+from atops.device.races.race import Access
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 from atops.runtime.executors.ready import Ready
+from atops.runtime.executors.standing import no_way_on, sides_of
 
 __all__ = (
     "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
@@ -68,6 +70,7 @@ class InlineExecutor(Executor):
         self._going: dict[Step, int] = {}  # under a virtual clock, those to come, and how far it may go before each
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
+        self.deadlocked: Callable[[list[Access]], None] | None = None  # told of tasks that nothing can let go on
         self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
         self.loop = self.make_loop()
 
@@ -251,7 +254,15 @@ class InlineExecutor(Executor):
         return bool(children) and all(map(self._stands, children))
 
     def at_rest(self) -> None:
-        """Note that nothing is ready, and no timer, file or signal handler makes anything so; a thread still may."""
+        """Note that nothing is ready, and no timer, file or signal handler makes anything so; a thread still may.
+
+        Where detectors are on and there is no other thread, raise WouldDeadlock out of the run.
+        """
+        tell, tasks = self.deadlocked, asyncio.all_tasks(self.loop)
+        if tell is not None and tasks and threading.active_count() == 1:
+            self.deadlocked = None  # what ends the tasks may wait, too
+            tell(sides_of(tasks))
+            raise WouldDeadlock(no_way_on(tasks))
 
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""

@@ -19,7 +19,7 @@ from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.detector import LaunchDetector, Touched
-from atops.device.races.race import Race, merged
+from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
@@ -51,7 +51,7 @@ from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import access_of, advice_for, kind_of
+from atops.runtime.races.wording import IN_KERNELS, IN_STREAMS, IN_TASKS, access_of, advice_for, deadlock_of, kind_of
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -292,7 +292,7 @@ class CommandDetector:
         self.findings.add(inside, item)
         self._take_counts(kernels)
         if isinstance(failure, KernelDeadlock):
-            self.stalled([(item, f"stands: {failure}")])
+            self.stalled([(item, f"stands: {failure}")], IN_KERNELS)
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
@@ -377,7 +377,11 @@ class CommandDetector:
             key = id(place.history), earlier, wrote, epoch, write
             found.setdefault(key, (place.name, []))[1].append((low, high))
 
-    def stalled(self, items: Iterable[tuple[Completion, str]], perhaps: bool = False) -> None:
+    def tasks_stand(self, sides: list[Access]) -> None:
+        """Report tasks of the program that nothing can let go on."""
+        self.findings.add([deadlock_of(sides, IN_TASKS)])
+
+    def stalled(self, items: Iterable[tuple[Completion, str]], cure: str = IN_STREAMS, perhaps: bool = False) -> None:
         """Report commands that wait for each other, each with what it waits for, or for what cannot come.
 
         `perhaps`: what they wait for may come yet.
@@ -387,7 +391,7 @@ class CommandDetector:
             if perhaps:
                 self._stalls.add(sides)
                 return
-        self.findings.add(races_of(sides))
+        self.findings.add(races_of(sides, cure))
 
     def _history_of_word(self, item: Completion) -> ByteHistory | None:
         command = item.command

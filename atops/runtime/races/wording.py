@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from atops.device.call_site import Site
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of")
+__all__ = ("IN_KERNELS", "IN_STREAMS", "IN_TASKS", "access_of", "advice_for", "deadlock_of", "kind_of", "line_of")
 
 FREE, ALLOC = "free", "alloc"
+
+IN_STREAMS: Final = "enqueue what is waited for before the wait, or in a stream that goes on"
+IN_KERNELS: Final = (
+    "every thread has to come to the same barrier: take it out of the branch, and let no thread leave before it; a "
+    "signal is written before its writer waits for another"
+)
+IN_TASKS: Final = (
+    "take locks in one order in all tasks, and give them back in `finally`; test the condition before each wait, for "
+    "what was notified or cleared before it is gone"
+)
 
 
 def access_of(epoch: Epoch, write: bool, device: int) -> Access:
@@ -41,7 +53,8 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
     if first.order == second.order:
         return "nothing orders them"
     one, two = _name(first), _name(second)
-    between = f"between {line_of(first.site)} and {line_of(second.site)}"
+    one_line, other_line = line_of(first.site), line_of(second.site)
+    between = f"between {one_line} and {other_line}" if one_line != other_line else f"behind {one_line}, each time,"
     if first.device == second.device and "null stream" in (first.label, second.label):
         return (
             f"nothing orders them, for a nonblocking stream takes no part in null-stream order; `event = "
@@ -65,12 +78,9 @@ def line_of(site: Site) -> str:
     return f"line {line} of {file}"
 
 
-def deadlock_of(sides: list[Access]) -> Race:
+def deadlock_of(sides: list[Access], cure: str) -> Race:
     """Return the report of waits that cannot end: the first two, and the others in words."""
     host = Access("the host", "waits for it", False, None, "")
     first, second, *others = (*sides, host) if len(sides) == 1 else sides
     more = "".join(f"; {each}" for each in others)
-    return Race(
-        "deadlock", first, second, "none of these waits can end", -1, (),
-        f"enqueue what is waited for before the wait, or in a stream that goes on{more}",
-    )  # fmt: skip
+    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{cure}{more}")

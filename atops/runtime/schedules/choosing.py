@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import os
-import sys
 import threading
 from asyncio import Future
 from collections import deque
@@ -26,12 +24,12 @@ from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlo
 from atops.base.footprint import RUNTIME
 from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
-from atops.device.call_site import PACKAGE, file_shown
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
+from atops.runtime.executors.standing import no_way_on
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
-__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask", "stands_at")
+__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -40,7 +38,6 @@ PASSING: Name = (TIME, "goes on")
 KERNELS = frozenset((THREAD, TRANSFER, "block"))
 ENGINES = frozenset(("copy", "copy half"))
 OWN = frozenset(OWN_CALLBACKS)
-ASYNCIO = os.path.dirname(asyncio.__file__) + os.sep
 MORE_STEPS = 100_000  # for closing what is left after the limit
 
 
@@ -242,9 +239,7 @@ class ScheduledExecutor(InlineExecutor):
         if self._over or not asyncio.all_tasks(self.loop):
             return
         self.program_over()
-        tasks = [(_name_of(task), stands_at(task)) for task in asyncio.all_tasks(self.loop)]
-        waits = sorted(f"{name} waits at {place}" for name, place in tasks if place)
-        raise WouldDeadlock(f"nothing is left to run, and the program is not over: {'; '.join(waits)}")
+        raise WouldDeadlock(no_way_on(asyncio.all_tasks(self.loop)))
 
     def refuse_thread(self, name: str) -> IllegalState:
         """End the run because another thread uses its loop, and return the error for that thread, too."""
@@ -426,27 +421,3 @@ class ReadySteps:
 def _wakes_loop(callback: Any) -> bool:
     """Whether this reads what another thread, or a signal handler, has written to wake the loop."""
     return getattr(callback, "__name__", "") == "_read_from_self"
-
-
-def stands_at(task: Any) -> str:
-    """Return the innermost "file:line" of the program at which a task goes on, or waits; empty where it has none.
-
-    The task is asyncio's or trio's.
-    """
-    place = ""
-    awaited = task.get_coro() if isinstance(task, asyncio.Task) else task.coro
-    trio = sys.modules.get("trio")
-    libraries = (PACKAGE, ASYNCIO, *(() if trio is None else trio.__path__))
-    while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-        if frame is None:
-            break
-        if not frame.f_code.co_filename.startswith(libraries):
-            place = f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
-        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return place
-
-
-def _name_of(task: asyncio.Task[Any]) -> str:
-    name = str(getattr(task.get_coro(), "__qualname__", "a task"))
-    return "the program" if name.startswith("Interrupts.") else name

@@ -26,7 +26,8 @@ from atops.base.waiting.current_loop import ADAPTERS
 from atops.base.waiting.trio_loop import TrioLoop
 from atops.runtime.executors.executor import Step
 from atops.runtime.executors.inline import COLLECT, POLLING
-from atops.runtime.schedules.choosing import ScheduledExecutor, stands_at
+from atops.runtime.executors.standing import stands_at
+from atops.runtime.schedules.choosing import ScheduledExecutor
 
 __all__ = ("TrioExecutor", "TrioSteps")
 

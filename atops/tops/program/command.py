@@ -14,7 +14,7 @@ from atops.kernels.cxx.unit import CxxUnit, read_cxx
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.options import parse_options
 
-__all__ = ("built", "headers_of", "is_cxx", "run_cxx")
+__all__ = ("built", "is_cxx", "run_cxx")
 
 SUFFIXES = frozenset((".cpp", ".cc", ".cxx", ".cu", ".tops"))
 HEADERS = frozenset((".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl"))
@@ -33,13 +33,13 @@ def built(path: Path, options: list[str]) -> CxxUnit:
         raise InvalidOption(str(log))
     log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
     source = SourceText(path.name, path.read_text(encoding="utf-8"))
-    unit = read_cxx(source, headers_of(path.parent), parsed, log, program=True)
+    unit = read_cxx(source, _headers(path.parent), parsed, log, program=True)
     if unit is None:
         raise CompilationError(str(log))
     return unit
 
 
-def headers_of(folder: Path) -> dict[str, str]:
+def _headers(folder: Path) -> dict[str, str]:
     """Return the headers that lie in a folder and below it, by how the program includes them."""
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):

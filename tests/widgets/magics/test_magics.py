@@ -97,19 +97,6 @@ def test_a_cell_of_source_defines_kernels(cells: Cells):
     assert "[2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2.]" in said
 
 
-def test_a_cell_of_cxx_defines_kernels(cells: Cells, compiler: None):
-    """`%%kernel cxx` takes C++; a mistake is told with the cell's own line."""
-    said = cells.run(
-        "%%kernel cxx -DSTEP=2\n__global__ void grow(float *x) { x[threadIdx.x] += STEP; }\n",
-        "stream.launch(grow, (1, 12), x)\nprint(stream.fetch(x).wait_sync())",
-    )
-    assert "grow(x)\n" in said
-    assert "2. 2. 2. 2." in said or "3. 3. 3. 3." in said
-    said = cells.run("%%kernel cxx\n__global__ void grow(float *x) {\n    x[0] = nope;\n}\n")
-    assert re.search(r"CompilationError: In\[\d+\]\.tops:3:12: error: 'nope' was not declared", said)
-    assert "Traceback" not in said
-
-
 def test_a_mistake_in_the_source_is_the_compilers_log(cells: Cells):
     """Line and column are the editor's, a caret shows the place, no traceback follows, the namespace stays."""
     before = dict(cells.shell.user_ns)

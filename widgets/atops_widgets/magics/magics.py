@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import sys
 from collections.abc import MutableMapping
@@ -154,8 +155,6 @@ def _remarks(trace: Trace, driver: Driver) -> list[str]:
 def compile_cell(options: str, source: str, name: str, namespace: MutableMapping[str, object]) -> str:
     """Compile the `source` of a cell with the `options` of its first line, into `namespace`. Return what to print.
 
-    The first word `cxx` says that it is TOPS C++, whatever it looks like. A name that is none in Python, such as
-    `scale<float>`, is only printed.
     Diagnostics count lines as the cell's editor does, the magic's own line too. Raises CompilationError with the log,
     InvalidOption where an option is wrong; then the namespace stays as it was.
     """
@@ -163,16 +162,20 @@ def compile_cell(options: str, source: str, name: str, namespace: MutableMapping
         words = shlex.split(options)
     except ValueError as error:
         raise InvalidOption(f"%%kernel {options}: {error}; expected options such as -DTILE=64") from None
-    if words[:1] == [CXX]:
-        words, name = words[1:], f"{name}.tops"
     compiled = compile_source("\n" + source, name, words)
-    made = {**compiled.variables, **compiled.functions, **compiled.kernels}
-    namespace.update({each: value for each, value in made.items() if each.isidentifier()})
-    lines = [*([str(compiled.log)] if len(compiled.log) else []), *compiled.described()]
+    namespace.update({**compiled.variables, **compiled.functions, **compiled.kernels})
+    lines = [str(compiled.log)] if len(compiled.log) else []
+    for kernel in compiled.kernels.values():
+        figures = compiled.contents.attributes(kernel.name)
+        sizes = {"L1 a thread": figures.local_bytes, "L2 a block": figures.shared_bytes}
+        takes = [f"{format_bytes(size)} of {what}" for what, size in sizes.items() if size]
+        parameters = ", ".join(inspect.signature(kernel.function).parameters)
+        lines.append(f"{kernel.name}({parameters}){': ' * bool(takes)}{', '.join(takes)}")
+    others = [*compiled.functions, *compiled.variables]
+    lines += [f"and {', '.join(others)}"] if others else []
     return "\n".join(lines) or "the cell defines nothing"
 
 
-CXX = "cxx"
 MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("cell", "schedules"), ("line", "atops"))
 
 
@@ -219,7 +222,7 @@ class Extension:
         raise UsageError(f"{MAGIC} must be the first line of a cell, before other magics")
 
     def kernel(self, line: str, cell: str) -> None:
-        """Compile this cell as kernel source: `%%kernel`, or `%%kernel cxx`, with options as in `%%kernel -DTILE=64`.
+        """Compile this cell as kernel source: `%%kernel`, with options as in `%%kernel -DTILE=64`.
 
         `k` and `np` are there without an import; what the cell defines lands in the notebook's namespace.
         """

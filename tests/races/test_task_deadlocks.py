@@ -1,0 +1,101 @@
+"""Tasks that wait for each other by asyncio's own means, in one run with the detectors, beside programs that end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+import atops
+from atops.base.errors import WouldDeadlock
+
+Program = Callable[[bool], Coroutine[object, None, None]]
+
+
+async def lock_order(bad: bool) -> None:
+    one, two = asyncio.Lock(), asyncio.Lock()
+
+    async def hold(first: asyncio.Lock, second: asyncio.Lock) -> None:
+        async with first:
+            await asyncio.sleep(0)
+            async with second:
+                pass
+
+    await asyncio.gather(hold(one, two), hold(two, one) if bad else hold(one, two))
+
+
+async def lost_wake_up(bad: bool) -> None:
+    condition, ready = asyncio.Condition(), list[int]()
+
+    async def consume() -> None:
+        async with condition:
+            await (condition.wait() if bad else condition.wait_for(lambda: ready))
+
+    async def produce() -> None:
+        async with condition:
+            ready.append(1)
+            condition.notify()
+
+    await asyncio.gather(produce(), consume())
+
+
+async def cancelled_holder(bad: bool) -> None:
+    free = asyncio.Event()
+    free.set()
+    async with atops.Device(0).create_stream() as stream:
+
+        async def use() -> None:
+            await free.wait()
+            free.clear()
+            try:
+                await stream.fetch(stream.zeros(16))
+            finally:
+                if not bad or (task := asyncio.current_task()) is None or not task.cancelling():
+                    free.set()
+
+        task = asyncio.ensure_future(use())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        await use()
+
+
+async def semaphore_kept(bad: bool) -> None:
+    places = asyncio.Semaphore(1)
+
+    async def job() -> None:
+        await places.acquire()
+        await asyncio.sleep(0)
+        if not bad:
+            places.release()
+
+    await asyncio.gather(job(), job())
+
+
+PROGRAMS = {
+    lock_order: "Lock.aenter", lost_wake_up: "Condition.wait", cancelled_holder: "Event.wait",
+    semaphore_kept: "Semaphore.acquire",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_deadlock_of_tasks_is_named(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug ends its run, with the lines of the tasks and what they wait in; its twin is clean."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # those that the tests' runner may have are not the run's
+    options = atops.EmulatorOptions(detect=True)
+    with pytest.raises(WouldDeadlock, match=r"waits at test_task_deadlocks\.py"):
+        atops.run(program, options, True)
+    [race] = atops.report().races
+    assert race.kind == "deadlock" and race.first.site is not None
+    assert PROGRAMS[program] in race.first.what and "locks in one order" in race.advice
+    atops.run(program, options, False)
+    assert atops.report().verdict == "clean"
+
+
+def test_a_thread_may_end_the_wait() -> None:
+    """A task that waits for a thread is no deadlock."""
+    async def main() -> int:
+        return await asyncio.get_running_loop().run_in_executor(None, sum, (1, 2))
+
+    assert atops.run(main, atops.EmulatorOptions(detect=True)) == 3
