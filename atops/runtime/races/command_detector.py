@@ -209,7 +209,8 @@ class CommandDetector:
         device = [(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)]
         if kind is not Copy and kind is not ScatteredCopy:
             return self._unread_of(device)
-        if len(device) == len(touches):  # within device memory: no bytes of it are looked at
+        shown = any(memory.host_visible for memory, _, _, write in device if write)  # pinned, say: as to the host
+        if len(device) == len(touches) and not shown:  # within device memory: no bytes of it are looked at
             if kind is Copy and len(touches) == 2 and not self._in_a_kernel(device[0][0]):
                 self._fresh.copied(*touches)
                 return []

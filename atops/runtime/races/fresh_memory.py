@@ -2,7 +2,8 @@
 
 Only memory whose allocation was seen is looked at, and none that numpy or other processes may store to unseen. A copy
 to other device memory reads nothing of it: what was not written at its source is not written at its target. A copy to
-the host of which some bytes were written takes the others along, as padding; they are counted.
+the host, or to memory that the host sees, of which some bytes were written takes the others along, as padding; they
+are counted.
 """
 
 from __future__ import annotations

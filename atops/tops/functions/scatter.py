@@ -117,6 +117,9 @@ async def topsScatterInplace(
         for part, bank in zip(parts, banks, strict=True):
             made.append(_allocate_part(context, parent, part, bank))
         owner.replace(made)
+        if (detector := context.board.detector) is not None:
+            for part in made:
+                detector.cleared(part.memory.allocation)  # it has what the old parts had, and 0 elsewhere
     except BaseException:
         for part in made:
             context.scattered.pop(part.memory.allocation.serial).close()

@@ -58,6 +58,20 @@ async def copied_first(device: atops.Device, stream: atops.Stream) -> object:
     return await stream.fetch(y)
 
 
+async def copied_to_pinned_memory(device: atops.Device, stream: atops.Stream) -> object:
+    return await stream.copy(device.host_malloc(N, np.float32), device.empty(N))
+
+
+async def copied_to_managed_memory(device: atops.Device, stream: atops.Stream) -> object:
+    return await stream.copy(device.malloc_managed(N, np.float32), device.empty(N))
+
+
+async def fetched_from_another_device(device: atops.Device, stream: atops.Stream) -> object:
+    x, y = device.empty(N), atops.Device(1, device.driver).zeros(N)
+    await stream.copy(y, x)
+    return await stream.fetch(y)
+
+
 async def loaded_by_a_kernel(device: atops.Device, stream: atops.Stream) -> object:
     return await stream.launch(double, (1, 1), device.zeros(N), device.empty(N))
 
@@ -73,7 +87,8 @@ async def filled_in_part_and_loaded_whole(device: atops.Device, stream: atops.St
 WRONG: dict[Program, tuple[int, int]] = {
     fetched: (0, 256), fetched_of_the_stream: (0, 256), freed_and_allocated_again: (0, 256), copied_first: (0, 256),
     the_half_that_nothing_has_filled: (128, 256), loaded_by_a_kernel: (0, 256),
-    filled_in_part_and_loaded_whole: (64, 256),
+    filled_in_part_and_loaded_whole: (64, 256), copied_to_pinned_memory: (0, 256), copied_to_managed_memory: (0, 256),
+    fetched_from_another_device: (0, 256),
 }  # fmt: skip
 
 
@@ -107,6 +122,26 @@ async def fetched_with_room_to_spare(device: atops.Device, stream: atops.Stream)
     x = device.empty(N)
     stream.launch(store, (1, 1), x[: N // 4], 1)
     await stream.fetch(x)
+
+
+async def copied_to_pinned_memory_with_room_to_spare(device: atops.Device, stream: atops.Stream) -> None:
+    x, pinned = device.empty(N), device.host_malloc(N, np.float32)
+    stream.fill(x[:4], 1.0)
+    await stream.copy(pinned, x)
+    await stream.copy(device.empty(N), pinned)
+
+
+async def parts_that_were_replaced(device: atops.Device, stream: atops.Stream) -> None:
+    """They have what was there before."""
+    from atops import tops
+
+    pointer = tops.check(tops.topsMallocScatter(4 * N))
+    tops.check(tops.topsMemorySetDims(pointer, [N], 1))
+    tops.check(tops.topsScatterPopulateSub(pointer, 4, 0, [N], [0], [0], 1))
+    tops.check(await tops.aio.topsMemcpyHtoD(pointer, np.ones(N, np.float32), 4 * N))
+    tops.check(await tops.aio.topsScatterInplace(pointer, 1, 4, [1], [[N]], [[0]], [[0]], 1))
+    tops.check(await tops.aio.topsMemcpyDtoH(np.zeros(N, np.float32), pointer, 4 * N))
+    tops.check(tops.topsFree(pointer))
 
 
 async def rows_with_padding(device: atops.Device, stream: atops.Stream) -> None:
@@ -161,7 +196,8 @@ async def stored_and_loaded_by_one_kernel(device: atops.Device, stream: atops.St
 
 RIGHT: list[Callable[[atops.Device, atops.Stream], Coroutine[Any, Any, None]]] = [
     stored_side_by_side, filled_in_parts, only_copied, stored_by_others, stored_and_loaded_by_one_kernel,
-    fetched_with_room_to_spare, rows_with_padding, copied_as_filler,
+    fetched_with_room_to_spare, rows_with_padding, copied_as_filler, copied_to_pinned_memory_with_room_to_spare,
+    parts_that_were_replaced,
 ]  # fmt: skip
 
 
