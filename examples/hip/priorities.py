@@ -21,25 +21,29 @@ def hip_check(call_result):
 
 @k.kernel
 async def work(x: k.Span[np.float32]):
-    """Keep every cluster busy for a while."""
+    """Keep every cluster busy for a while: each thread with a part of its own."""
+    me, threads = k.blockIdx.x * k.blockDim.x + k.threadIdx.x, k.gridDim.x * k.blockDim.x
+    mine = x[me * len(x) // threads : (me + 1) * len(x) // threads]
     for _ in range(200):
-        x[...] = np.sqrt(np.asarray(x) + 1)
+        mine[...] = np.sqrt(mine + 1)
 
 
 def main() -> None:
     """Enqueue behind a word, least urgent first; open it; and say in which order the launches ended."""
     least, greatest = hip_check(hip.hipDeviceGetStreamPriorityRange())
     print(f"priorities: {least} is least urgent, {greatest} most")
-    memory, gate = hip_check(hip.hipMalloc(4096)), hip_check(hip.hipMalloc(4))
-    hip_check(hip.hipMemset(memory, 0, 4096))
+    levels = range(least, greatest - 1, -1)
+    gate, memories = hip_check(hip.hipMalloc(4)), [hip_check(hip.hipMalloc(4096)) for _ in levels]
     hip_check(hip.hipMemset(gate, 0, 4))
+    for memory in memories:
+        hip_check(hip.hipMemset(memory, 0, 4096))
     start = hip_check(hip.hipEventCreate())
     hip_check(hip.hipEventRecord(start, None))
     hip_check(hip.hipDeviceSynchronize())
 
     ends: list[tuple[int, int]] = []  # the priority of a launch, and the event at its end
     streams = []
-    for priority in range(least, greatest - 1, -1):
+    for priority, memory in zip(levels, memories, strict=True):
         stream = hip_check(hip.hipStreamCreateWithPriority(hip.hipStreamNonBlocking, priority))
         assert hip_check(hip.hipStreamGetPriority(stream)) == priority
         hip_check(hip.hipStreamWaitValue32(stream, gate, 1, hip.hipStreamWaitValueEq))
@@ -61,7 +65,7 @@ def main() -> None:
         hip_check(hip.hipEventDestroy(event))
     for stream in (*streams, opener):
         hip_check(hip.hipStreamDestroy(stream))
-    for pointer in (memory, gate):
+    for pointer in (*memories, gate):
         hip_check(hip.hipFree(pointer))
     hip_check(hip.hipEventDestroy(start))
 

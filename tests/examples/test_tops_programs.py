@@ -13,21 +13,35 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(path for family in ("tops", "hip", "aml") for path in (ROOT / "examples" / family).glob("*.py"))
 NAMES = [path.stem for path in PROGRAMS]
+OBSERVED = [path for path in PROGRAMS if path.parent.name != "tops" or path.stem == "two_processes"]
+
+
+def run(path: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own, in `folder`, with warnings as errors."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
 def test_each_program_runs(path: Path, tmp_path: Path):
     """It ends well, prints a few lines, and leaves no file behind."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = run(path, tmp_path)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert 1 <= len(done.stdout.splitlines()) <= 20
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OBSERVED, ids=[path.stem for path in OBSERVED])
+def test_the_detectors_find_nothing(path: Path, tmp_path: Path):
+    """With threads, as it runs: a race would be logged. The others are judged with their mutants (tests/races)."""
+    done = run(path, tmp_path, ATOPS_DETECT="1")
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
