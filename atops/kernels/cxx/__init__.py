@@ -1,7 +1,7 @@
 """TOPS C++ source as kernels: read, rewritten to C++, compiled for the host's processor.
 
-tokens     the tokens of a preprocessed text; rewrite: from TOPS C++ to C++, names and lines kept; registration: the
-           tables of kernels and variables that a module has
+tokens     the tokens of a preprocessed text; declarations: what they declare
+rewrite    from TOPS C++ to C++, names and lines kept; registration: the tables of what a module has
 unit       from a source text to kernels, with diagnostics in its own lines
 kernel     a native kernel, and a launch of it, of a whole program's host code, too; variables: those of the device, on
            each chip

@@ -60,6 +60,7 @@ class Rewritten:
     templates: dict[str, CxxKernel] = field(default_factory=dict)  # of kernels, by name; each use of one is a kernel
     variables: list[CxxVariable] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    undefined: dict[str, tuple[str, int]] = field(default_factory=dict)  # variables that are declared only, and where
     main: bool = False  # a function that runs as a program
 
 

@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
-from atops.kernels.cxx.tokens import Cursor, Token, closing, spelled, tokens
+from atops.kernels.cxx.tokens import Token, closing, spelled, tokens
 
 __all__ = ("rewrite",)
 
 BYTES = {"__vector": 128, "__vector2": 256, "__vector4": 512}
 FIRST_WITH_VECTORS = 300
 _WIDTHS = {"char": 1, "short": 2, "int": 4, "long": 8}
-_OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 _NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
 _SPACES = frozenset(("__shared__", "__local__", "__private__"))
 _DROPPED = frozenset(("__private_dte__", "__shared_dte__", "__DTU_INTRIN_AS__", "__TCLE_AS__"))
@@ -35,9 +35,6 @@ _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative_
 _BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forceinline__", "volatile"))
 _AHEAD = _BESIDE | {'"C"'}
 _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
-_QUALIFIERS = frozenset(
-    ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
-)
 # After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
 # What kernels cannot do, by the name that begins it: the compiler would take it.
@@ -65,6 +62,9 @@ def rewrite(
     for use in uses:
         if (template := found.templates.get(use.partition("<")[0])) is not None:
             found.kernels.append(replace(template, name=f"::{use}"))
+    for name, (file, line) in found.undefined.items():
+        plain = name.removeprefix("::")
+        found.faults.append(Fault(f"{plain} is declared extern, and not defined in this text", file, line))
     pieces.append(registration(found.kernels, found.variables, found.main))
     found.text = "".join(pieces)
     return found
@@ -86,7 +86,7 @@ def _parts(text: str) -> list[tuple[str, int, str]]:
     return parts
 
 
-class _Rewriter(Cursor):
+class _Rewriter(Declarations):
     """Goes through the tokens of the program's own files, one part after the other."""
 
     def __init__(self, found: Rewritten, vectors: bool, program: bool) -> None:
@@ -99,6 +99,8 @@ class _Rewriter(Cursor):
         self.file = ""
         self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
         self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
+        self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
+        self.beginning = 0
         self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
         self._takers = {
             **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
@@ -109,7 +111,8 @@ class _Rewriter(Cursor):
         """Return a part of the text, rewritten."""
         self.file, self.line = file, line
         self.given = list(tokens(text))
-        out: list[str] = []
+        self.main = out = list[str]()
+        self.beginning = 0
         place = 0
         while place < len(self.given):
             place = self._one(place, out)
@@ -137,6 +140,8 @@ class _Rewriter(Cursor):
                 self.scopes.pop()
             if token.text in ("}", ";") and self._at_top:
                 self.hidden.clear()
+                if out is self.main:
+                    self.beginning = len(out) + 1  # behind this token
             elif token.text == "<<<":
                 self._fault("<<< is preceded by no kernel's name")
         elif token.kind == "text" and token.text == '"C"' and self._before(place) == "extern":
@@ -265,7 +270,7 @@ class _Rewriter(Cursor):
         while True:
             at = self._next(end)
             text = self._text(at)
-            if text not in _OF_TYPES:
+            if text not in OF_TYPES:
                 break
             words.append(text)
             end = at + 1
@@ -294,9 +299,9 @@ class _Rewriter(Cursor):
 
     def _memory(self, place: int, out: list[str]) -> int:
         """Take `__shared__` and `__local__`: a declaration of memory, or the space of a pointer, which C++ has not."""
-        end = self._end_of_declaration(place)
+        end = self.end_of_declaration(place)
         first = self._next(place + 1)
-        if end is None or self._is_pointer(first, end) or first >= end:
+        if end is None or self.is_pointer(first, end) or first >= end:
             out.append(" " * len(self.given[place].text))
             return place + 1
         if self._at_top and self.given[place].text != "__shared__":
@@ -338,45 +343,13 @@ class _Rewriter(Cursor):
             self.hidden.add(text)
         return text not in self.hidden
 
-    def _end_of_declaration(self, place: int) -> int | None:
-        """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""
-        depth = 0
-        for at in range(place, len(self.given)):
-            text = self.given[at].text
-            if self.given[at].kind != "mark":
-                continue
-            if text in ("(", "[", "{"):
-                depth += 1
-            elif text in (")", "]", "}"):
-                depth -= 1
-                if depth < 0:
-                    return None
-            elif text == ";" and depth == 0:
-                return at
-        return None
-
-    def _is_pointer(self, first: int, end: int) -> bool:
-        """Whether what is declared points to that memory, and is none itself."""
-        depth = 0
-        for at in range(first, end):
-            text = self.given[at].text
-            if text in ("(", "[", "{", "<"):
-                depth += 1
-            elif text in (")", "]", "}", ">"):
-                depth -= 1
-            elif depth == 0 and text in ("=", ","):
-                return False
-            elif depth == 0 and text in ("*", "&"):
-                return True
-        return False
-
     def _members(self, first: int, end: int) -> tuple[str, list[str]] | None:
         """Return the members that a declaration becomes, and their names."""
-        name_at = self._declared_name(first, end)
+        name_at = self.declared_name(first, end)
         if name_at is None:
             return None
         kind, names, members = self._rewritten(first, name_at).strip(), list[str](), list[str]()
-        for start, stop in self._declarators(name_at, end):
+        for start, stop in self.declarators(name_at, end):
             at = self._next(start)
             if at >= stop or self.given[at].kind != "name":
                 return None
@@ -398,49 +371,15 @@ class _Rewriter(Cursor):
         self.given, self.line = given, line
         return "".join(inner).replace("\n", " ")
 
-    def _declared_name(self, first: int, end: int) -> int | None:
-        """Return the place of the first name that is declared: the one before `[`, `(`, `{`, `=`, `,` or the end."""
-        depth, last, behind = 0, None, first
-        for at in range(first, end + 1):
-            token = self.given[at]
-            if at < behind:
-                continue  # what stands in the brackets of an attribute
-            if token.text in ("__attribute__", "alignas"):
-                behind = closing(self.given, self._next(at + 1)) + 1
-            elif token.text == "<":
-                depth += 1
-            elif token.text in (">", ">>>") and depth:
-                depth -= 1
-            elif depth == 0 and (at == end or token.text in ("[", "(", "{", "=", ",")):
-                return last
-            elif depth == 0 and token.kind == "name" and token.text not in _QUALIFIERS:
-                last = at
-        return None
-
-    def _declarators(self, first: int, end: int) -> list[tuple[int, int]]:
-        """Return where each declarator begins and ends."""
-        found, depth, start = [], 0, first
-        for at in range(first, end):
-            text = self.given[at].text
-            if text in ("(", "[", "{", "<"):
-                depth += 1
-            elif text in (")", "]", "}", ">"):
-                depth -= 1
-            elif text == "," and depth == 0:
-                found.append((start, at))
-                start = at + 1
-        found.append((start, end))
-        return found
-
     def _dynamic(self, place: int, out: list[str]) -> int:
         """Take `extern __shared__ T name[];`."""
-        end = self._end_of_declaration(place)
-        name_at = None if end is None else self._declared_name(self._next(self._next(place + 1) + 1), end)
+        end = self.end_of_declaration(place)
+        name_at = None if end is None else self.declared_name(self._next(self._next(place + 1) + 1), end)
         if end is None or name_at is None or self._text(self._next(name_at + 1)) != "[":
             self._fault("extern __shared__ is declared as an array without a size: extern __shared__ T name[];")
             return place + 1
         start = self._next(self._next(place + 1) + 1)
-        words = [each for each in self.given[start:name_at] if each.text not in _QUALIFIERS or each.text == "const"]
+        words = [each for each in self.given[start:name_at] if each.text not in QUALIFIERS or each.text == "const"]
         given, self.given = self.given, words
         kind = self._rewritten(0, len(words)).strip()
         self.given = given
@@ -473,7 +412,7 @@ class _Rewriter(Cursor):
         if "__global__" in words:
             self._kernel(place, at, "__cooperative__" in words or self._before(place) == "__cooperative__")
         elif "__constant__" in words or self._is_variable(at):
-            self._variable(words, place, at)
+            self._variable(words, place, at, out)
         out.append(" " * len(self.given[place].text))  # what follows keeps its column
         return place + 1
 
@@ -492,7 +431,7 @@ class _Rewriter(Cursor):
                 return True
         return False
 
-    def _variable(self, words: list[str], place: int, at: int) -> None:
+    def _variable(self, words: list[str], place: int, at: int, out: list[str]) -> None:
         """Note variables, and let each name stand for where the host has it: what follows is changed in its place.
 
         A constant expression stays as it is: it may be the extent of an array.
@@ -501,43 +440,66 @@ class _Rewriter(Cursor):
         while before >= 0 and (self.given[before].kind in ("space", "line") or self.given[before].text in _AHEAD):
             words = [*words, self.given[before].text]
             before -= 1
-        end = self._end_of_declaration(at)
-        name_at = None if end is None else self._declared_name(at, end)
+        end = self.end_of_declaration(at)
+        name_at = None if end is None else self.declared_name(at, end)
         if end is None or name_at is None:
             return self._fault("a declaration of a variable that was not understood")
         array = self._text(self._next(name_at + 1)) == "["
-        if "constexpr" in words or ("const" in words and not array and not self._is_pointer(at, end)):
+        if "constexpr" in words or ("const" in words and not array and not self.is_pointer(at, end)):
             return None
-        constant = "__constant__" in words
-        if not self._at_top or "extern" in words or '"C"' in words or self._is_template(place):
+        static = not self._at_top and "static" in words
+        if (not self._at_top and not static) or '"C"' in words or (not static and self.is_template(place)):
             return self._fault(f"{words[0]} variables are defined at the top of the text or in a namespace")
         line = self.line + self._join(place, name_at).count("\n")
         behind = ";"
-        for start, stop in self._declarators(name_at, end):
+        for start, stop in self.declarators(name_at, end):
             start = self._next(start)
             while start < stop and self.given[start].text in ("*", "const"):
                 start = self._next(start + 1)
             if start >= stop or self.given[start].kind != "name":
                 return self._fault("a declaration of a variable that was not understood")
-            name = self.given[start].text
-            initial = f"__atops_initial_{name}"
-            self.given[start] = Token("name", initial)
-            behind += (
-                f" static {'const ' * constant}auto &{name} = atops::variable({len(self.found.variables)}, {initial});"
-            )
-            scope = "::".join(["", *(each for each in self.scopes if each), ""])
-            self.found.variables.append(CxxVariable(f"{scope}{name}", f"{scope}{initial}", constant, self.file, line))
+            behind += self._reference(start, line, words, static)
         self.given[end] = Token("mark", behind)
+        if static:  # what it begins with lies before the function, where the tables reach it
+            self._hoist(at, end, behind)
+            return None
         for each in range(place + 1, at):
             if self.given[each].text in _SPECIFIERS:
                 self.given[each] = Token("space", " ")
         return None
 
+    def _reference(self, at: int, line: int, words: list[str], static: bool) -> str:
+        """Rename the variable at a place, note it, and return the reference that has its name."""
+        name, constant = self.given[at].text, "__constant__" in words
+        scope = "::".join(["", *(each for each in self.scopes if each), ""])
+        number = len(self.found.variables)
+        initial = f"__atops_initial_{name}{f'_{number}' if static else ''}"
+        self.given[at] = Token("name", initial)
+        known = self.found.undefined.pop(f"{scope}{name}", None)
+        if "extern" in words:
+            self.found.undefined[f"{scope}{name}"] = (self.file, line)
+        if known is not None:
+            return ""  # an extern declaration has noted it
+        self.found.variables.append(CxxVariable(f"{scope}{name}", f"{scope}{initial}", constant, self.file, line))
+        kind = f"{'' if static else 'static '}{'const ' * constant}auto"
+        return f" {kind} &{name} = atops::variable({number}, {initial});"
+
+    def _hoist(self, at: int, end: int, references: str) -> None:
+        """Move the definition of a function's static variable before the function; the references stay."""
+        before = self.beginning
+        while before < len(self.main) and (not self.main[before].strip() or self.main[before].lstrip().startswith("#")):
+            before += 1  # line markers stay at the beginning of their lines
+        self.main.insert(before, f" static {self._rewritten(at, end)}; ")
+        for each in range(at, end):
+            if self.given[each].kind != "line":
+                self.given[each] = Token("space", "\n" * self.given[each].text.count("\n"))
+        self.given[end] = Token("mark", references.removeprefix(";").strip() or ";")
+
     def _kernel(self, place: int, at: int, cooperative: bool) -> None:
         """Note a kernel whose name and parameters follow."""
         if not self._at_top:
             return self._fault("a kernel is a member of a class, or in a function; it is a function (TOPS C++, 8.1)")
-        template = self._is_template(place)
+        template = self.is_template(place)
         opening = at
         while opening < len(self.given) and self.given[opening].text not in ("(", ";", "{"):
             opening += 1
@@ -559,7 +521,7 @@ class _Rewriter(Cursor):
         body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}
         dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
         line = self.line + self._join(place, name_at).count("\n")
-        kernel = CxxKernel(name, self._parameter_names(opening, end), cooperative, self.file, line, dynamic)
+        kernel = CxxKernel(name, self.parameter_names(opening, end), cooperative, self.file, line, dynamic)
         if template:
             self.found.templates[name.removeprefix("::")] = kernel
         else:
@@ -579,25 +541,4 @@ class _Rewriter(Cursor):
         self.found.kernels.append(replace(template, name="::".join(["", *scope, name])))
         return None
 
-    def _is_template(self, place: int) -> bool:
-        """Whether `template <...>` stands before the declaration that goes on at `place`."""
-        at = place - 1
-        while at >= 0 and self.given[at].text not in (";", "}", "{"):
-            if self.given[at].text == "template":
-                return True
-            at -= 1
-        return False
 
-    def _parameter_names(self, opening: int, end: int) -> tuple[str, ...]:
-        """Return the names of parameters; one that has none is called after its place."""
-        names: list[str] = []
-        for start, stop in self._declarators(opening + 1, end):
-            last, words = "", 0
-            for each in self.given[start:stop]:
-                if each.text in ("=", "["):
-                    break
-                if each.kind == "name" and each.text not in _QUALIFIERS:
-                    last, words = each.text, words + 1
-            if words:
-                names.append(last if words > 1 and last not in _OF_TYPES else f"p{len(names)}")
-        return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()

@@ -110,8 +110,8 @@ def test_the_c_functions_reach_them(program: k.CompiledProgram) -> None:
     ("text", "said"),
     [
         ("__constant__ float c = 1;\n__global__ void f() { c = 2; }", "2:.*read-only"),
-        ("__global__ void f() { static __device__ int x; x = 1; }", "1:.*at the top of the text or in a namespace"),
-        ("extern __device__ int x;\n__global__ void f() { x = 1; }", "1:.*at the top of the text or in a namespace"),
+        ("__global__ void f() { __device__ int x; x = 1; }", "1:.*at the top of the text or in a namespace"),
+        ("extern __device__ int x;\n__global__ void f() { x = 1; }", "1:.*x is declared extern, and not defined"),
         ("template <class T> __device__ T x = 1;\n__global__ void f() {}", "1:.*at the top of the text"),
     ],
 )  # fmt: skip

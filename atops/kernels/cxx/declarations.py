@@ -1,0 +1,105 @@
+"""Declarations of C++ among tokens: where one ends, what it declares, and whether it is a template."""
+
+from __future__ import annotations
+
+from atops.kernels.cxx.tokens import Cursor, closing
+
+__all__ = ("OF_TYPES", "QUALIFIERS", "Declarations")
+
+OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
+QUALIFIERS = frozenset(
+    ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
+)
+
+
+class Declarations(Cursor):
+    """Tokens of which some are declarations."""
+
+    def end_of_declaration(self, place: int) -> int | None:
+        """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""
+        depth = 0
+        for at in range(place, len(self.given)):
+            text = self.given[at].text
+            if self.given[at].kind != "mark":
+                continue
+            if text in ("(", "[", "{"):
+                depth += 1
+            elif text in (")", "]", "}"):
+                depth -= 1
+                if depth < 0:
+                    return None
+            elif text == ";" and depth == 0:
+                return at
+        return None
+
+    def is_pointer(self, first: int, end: int) -> bool:
+        """Whether what is declared points to that memory, and is none itself."""
+        depth = 0
+        for at in range(first, end):
+            text = self.given[at].text
+            if text in ("(", "[", "{", "<"):
+                depth += 1
+            elif text in (")", "]", "}", ">"):
+                depth -= 1
+            elif depth == 0 and text in ("=", ","):
+                return False
+            elif depth == 0 and text in ("*", "&"):
+                return True
+        return False
+
+    def declared_name(self, first: int, end: int) -> int | None:
+        """Return the place of the first name that is declared: the one before `[`, `(`, `{`, `=`, `,` or the end."""
+        depth, last, behind = 0, None, first
+        for at in range(first, end + 1):
+            token = self.given[at]
+            if at < behind:
+                continue  # what stands in the brackets of an attribute
+            if token.text in ("__attribute__", "alignas"):
+                behind = closing(self.given, self._next(at + 1)) + 1
+            elif token.text == "<":
+                depth += 1
+            elif token.text in (">", ">>>") and depth:
+                depth -= 1
+            elif depth == 0 and (at == end or token.text in ("[", "(", "{", "=", ",")):
+                return last
+            elif depth == 0 and token.kind == "name" and token.text not in QUALIFIERS:
+                last = at
+        return None
+
+    def declarators(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Return where each declarator begins and ends."""
+        found, depth, start = [], 0, first
+        for at in range(first, end):
+            text = self.given[at].text
+            if text in ("(", "[", "{", "<"):
+                depth += 1
+            elif text in (")", "]", "}", ">"):
+                depth -= 1
+            elif text == "," and depth == 0:
+                found.append((start, at))
+                start = at + 1
+        found.append((start, end))
+        return found
+
+    def is_template(self, place: int) -> bool:
+        """Whether `template <...>` stands before the declaration that goes on at `place`."""
+        at = place - 1
+        while at >= 0 and self.given[at].text not in (";", "}", "{"):
+            if self.given[at].text == "template":
+                return True
+            at -= 1
+        return False
+
+    def parameter_names(self, opening: int, end: int) -> tuple[str, ...]:
+        """Return the names of parameters; one that has none is called after its place."""
+        names: list[str] = []
+        for start, stop in self.declarators(opening + 1, end):
+            last, words = "", 0
+            for each in self.given[start:stop]:
+                if each.text in ("=", "["):
+                    break
+                if each.kind == "name" and each.text not in QUALIFIERS:
+                    last, words = each.text, words + 1
+            if words:
+                names.append(last if words > 1 and last not in OF_TYPES else f"p{len(names)}")
+        return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()
