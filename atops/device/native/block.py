@@ -158,7 +158,7 @@ class NativeBlock(Block):
         if grid.cooperative and len(grid.blocks) < grid.total_blocks:
             return []
         if grid.agenda is not None:
-            grid.agenda.add(("thread", grid.label, self.linear, "all"), lambda: self.step(0))
+            grid.agenda.add(("thread", grid.label, self.linear, 0), lambda: self.step(0))
             return []
         return [self]
 

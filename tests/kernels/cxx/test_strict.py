@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,20 @@ def test_what_is_right_is_clean(module: Any, name: str) -> None:
     """No alarm in strict mode."""
     report = _run(module, name, strict=True)
     assert report.verdict == "clean", str(report)
+
+
+def test_a_schedule_shows_a_race_again(module: Any) -> None:
+    """`atops.check` names it, and the schedule that it gives repeats it; the twin is proved."""
+
+    def program(name: str) -> Callable[[], Awaitable[None]]:
+        async def main() -> None:
+            async with atops.Device(0).create_stream() as stream:
+                x = stream.zeros(64, np.float32)
+                await stream.launch(module.function(name), (1, 12), x, x)
+
+        return main
+
+    options = EmulatorOptions(detect=True, strict=False)
+    report = atops.check(program("no_barrier"), options=options)
+    assert report.verdict == "failed" and report.failure is not None and report.failure.kind == "race", report
+    assert atops.check(program("no_barrier_twin"), options=options).verdict == "proved"
