@@ -298,7 +298,7 @@ async def test_an_urgent_kernel_may_poll_for_a_low_one(device):
 async def test_an_urgent_chain_of_copies_waits_for_no_low_one(device):
     """An engine goes to a less urgent copy after the next copy of the stream that had it, and so does the link."""
     size, engines = 1 << 20, device.context.engines.engines
-    memory, host = device.empty((2 * engines + 2, size), np.uint8), np.zeros(size, np.uint8)
+    memory, hosts = device.zeros((2 * engines + 2, size), np.uint8), np.zeros((2 * engines + 2, size), np.uint8)
     latch = StreamLatch(device)
     lows = [device.create_stream(nonblocking=True) for _ in range(2 * engines)]
     top = device.create_stream(nonblocking=True, priority=-2)
@@ -306,8 +306,8 @@ async def test_an_urgent_chain_of_copies_waits_for_no_low_one(device):
         latch.hold(stream)
     for _ in range(3):
         for row, stream in enumerate(lows):
-            stream.copy(host if row % 2 else memory[row], memory[-1])
-    items = [top.copy(memory[-2], host) for _ in range(6)] + [top.fill(memory[-2], 1) for _ in range(6)]
+            stream.copy(hosts[row] if row % 2 else memory[row], memory[-1])
+    items = [top.copy(memory[-2], hosts[-1]) for _ in range(6)] + [top.fill(memory[-2], 1) for _ in range(6)]
     latch.release()
     await device.wait()
     records = {each.seq: each for each in device.driver.tracer.records()}
