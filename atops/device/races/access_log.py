@@ -140,7 +140,7 @@ class AccessLog:
         return found
 
     def footprint(self) -> list[Used]:
-        """Return the bytes that were used, loads and stores apart: in order, neighbours as one."""
+        """Return the bytes that were used, loads and stores apart, and what is relaxed: in order, neighbours as one."""
         self._note_used(self.rows)
         self._unite()
         return self._used
@@ -185,9 +185,16 @@ class AccessLog:
 
     def _unite(self) -> None:
         """Unite what was used until now with the rows since."""
-        if self._past:
+        if not self._past:
+            return
+        relaxed = [row for row in self._past if row[5].relaxed]
+        if relaxed or any(each[3][5].relaxed for each in self._used):
+            plain = [row for row in self._past if not row[5].relaxed]
+            apart = [[each for each in self._used if each[3][5].relaxed is one] for one in (True, False)]
+            self._used = united(relaxed, apart[0]) + united(plain, apart[1])
+        else:
             self._used = united(self._past, self._used)
-            self._past = []
+        self._past = []
 
     def __len__(self) -> int:
         return len(self.rows)

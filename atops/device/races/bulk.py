@@ -152,6 +152,8 @@ def compacted(rows: Sequence[Row]) -> list[Row]:
 def united(rows: Sequence[Row], used: list[Used]) -> list[Used]:
     """Return all bytes of rows and what was used before, loads and stores apart: in order, neighbours as one."""
     found: list[Used] = []
+    if not rows:
+        return used
     if sum(map(COUNT, rows)) + len(used) > FEW:
         return _many_united(rows, used)
     runs = [(start, stop, rows[index]) for start, stop, index in _runs(rows)]

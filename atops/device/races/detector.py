@@ -33,7 +33,8 @@ SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number
 CONTEXT: Final = "one DTE context, no order"
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
 
-Touched = tuple[Any, int, int, bool, Site | None]  # an allocation, bytes of it, whether they were stored to, a line
+# An allocation, bytes of it, whether they were stored to, a line, and whether the program says that it may meet others.
+Touched = tuple[Any, int, int, bool, Site | None, bool]
 
 
 class LaunchDetector:
@@ -109,7 +110,7 @@ class LaunchDetector:
                     allocation = self._allocation_at(start)
                     base = allocation.address
                     end = min(stop, base + max(allocation.size, start - base + 1))
-                    self._touched.append((allocation, start - base, end - base, write, sites[place]))
+                    self._touched.append((allocation, start - base, end - base, write, sites[place], entry.relaxed))
                     start = end
             self.log = AccessLog(keeps_uses=True)
             self.memories.clear()
@@ -122,7 +123,7 @@ class LaunchDetector:
 
     def touched(self, memory: Any, start: int, size: int, write: bool) -> None:
         """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""
-        self._touched.append((memory, start, start + size, write, None))
+        self._touched.append((memory, start, start + size, write, None, False))
 
     def footprint(self) -> list[Touched]:
         """Return what all of it used of global memory, once it is over, loads and stores apart; nothing a second time.

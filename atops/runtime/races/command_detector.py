@@ -303,12 +303,13 @@ class CommandDetector:
         with self._lock:
             self.findings.launches += 1
             epoch.complete()  # those that it met have begun by now
-            lines: dict[Site | None, Epoch] = {}
+            lines: dict[tuple[Site | None, bool], Epoch] = {}
             footprint = kernels.footprint()
-            for memory, start, stop, write, line in footprint:
-                if (at := lines.get(line)) is None:
-                    at = lines[line] = copy(epoch)
-                    at.line = line
+            self._polled(epoch, footprint)
+            for memory, start, stop, write, line, relaxed in footprint:
+                if (at := lines.get((line, relaxed))) is None:
+                    at = lines[line, relaxed] = copy(epoch)
+                    at.line, at.signal = line, relaxed
                 self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
             if self._fresh:
@@ -330,13 +331,24 @@ class CommandDetector:
         for escape in kernels.escapes:
             self.findings.escaped(escape)
 
-    def _unread_inside(self, footprint: list[Touched], lines: Mapping[Site | None, Epoch]) -> list[Race]:
+    def _polled(self, epoch: Epoch, footprint: list[Touched]) -> None:
+        """Have a launch come after each `write_value` of a word that its threads look at inside `k.relaxed`."""
+        for memory, start, stop, write, _, relaxed in footprint:
+            if relaxed and not write:
+                for writer in self._history(memory).writers(start, stop):
+                    if writer.signal and writer.order != epoch.order:
+                        epoch.come_after(writer)
+                        self._device(epoch.device).learned[epoch.order] = epoch
+
+    def _unread_inside(
+        self, footprint: list[Touched], lines: Mapping[tuple[Site | None, bool], Epoch]
+    ) -> list[Race]:
         """Return what a launch has read of what nothing has stored to, its own threads neither."""
-        self._unread_of([(memory, start, stop, True) for memory, start, stop, write, _ in footprint if write])
+        self._unread_of([(memory, start, stop, True) for memory, start, stop, write, *_ in footprint if write])
         found = []
-        for memory, start, stop, write, line in footprint:
+        for memory, start, stop, write, line, relaxed in footprint:
             if not write:
-                found += unread_races(self._unread_of([(memory, start, stop, False)]), lines[line])
+                found += unread_races(self._unread_of([(memory, start, stop, False)]), lines[line, relaxed])
         return found
 
     def _note(

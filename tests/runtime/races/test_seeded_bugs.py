@@ -489,6 +489,44 @@ def told(x: k.Span[np.float32], word: k.Span[np.uint32]) -> None:
     word[0] = 1
 
 
+@k.kernel
+async def polls(x: k.Span[np.float32], word: k.Span[np.uint32], declared: bool) -> None:
+    while declared:
+        with k.relaxed("a word that the stream writes"):
+            if word[0]:
+                break
+        await k.syncthreads()
+    while not declared and not word[0]:
+        await k.syncthreads()
+    x[0] += 1
+
+
+@program
+async def a_kernel_that_polls_a_word(device: atops.Device, right: bool) -> None:
+    """What it uses behind the word is in order with what came before the write, either way."""
+    one, two = pair(device)
+    x, word = device.zeros(8), device.zeros(1, np.uint32)
+    await device.wait()
+    two.launch(polls, (1, 1), x, word, right)
+    one.fill(x, 2.0)
+    one.write_value(word, 1)
+    await device.wait()
+
+
+@program
+async def a_kernel_that_polls_a_word_that_comes_too_early(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, word = device.zeros(8), device.zeros(1, np.uint32)
+    await device.wait()
+    two.launch(polls, (1, 1), x, word, True)
+    if right:
+        one.fill(x, 2.0)
+    one.write_value(word, 1)
+    if not right:
+        one.fill(x, 2.0)
+    await device.wait()
+
+
 @program
 async def a_kernel_beside_a_copy(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
