@@ -143,7 +143,7 @@ def example(name: str) -> Measured:
     """Return what runs, tests and times a file: the example in Python, with the program in C++ in its place."""
     python: Measured = importlib.import_module(name).EXAMPLE
     chips = ("gcu300",) if name in NEEDS_GCU300 else python.chips
-    return replace(python, name=f"{python.name}, in C++", program=PROGRAMS[name], chips=chips)
+    return replace(python, name=f"C++ {python.name.partition(',')[0]}", program=PROGRAMS[name], chips=chips)
 
 
 def main(*names: str) -> None:

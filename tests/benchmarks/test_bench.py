@@ -76,7 +76,7 @@ def test_a_smoke_run_goes_through_every_row(tmp_path: Path, capsys: pytest.Captu
     for figure in report["figures"]:
         assert set(figure) == FIGURE_KEYS
         assert figure["held"] is None
-        assert figure["value"] >= 0
+        assert figure["value"] >= 0 or " over " in figure["what"]  # a difference of two short times may be less
         assert figure["ratio"] is None or figure["ratio"] > 0
     printed = capsys.readouterr().out
     assert [figure["what"] for figure in report["figures"] if figure["what"].strip() not in printed] == []
@@ -255,7 +255,7 @@ def test_a_build_without_trace_checks_traces_nothing():
 def test_every_example_kernel_has_a_row():
     """A smoke run yields one figure for each file of the folder beside the harness, with the budget of kernels."""
     figures = list(example_kernels(Effort(smoke=True)))
-    assert len(figures) == len(list(kernels.FOLDER.glob("*.py"))) - 1
+    assert len(figures) == len({path.stem for path in kernels.FOLDER.glob("*.py")} - kernels.HARNESS)
     assert len({figure.what for figure in figures}) == len(figures)
     assert {figure.budget for figure in figures} == {at_most(12)}
 

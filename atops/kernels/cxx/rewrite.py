@@ -164,6 +164,9 @@ class _Rewriter(Declarations):
         if text in _NARROW:
             out.append(_NARROW[text])
             return place + 1
+        if text == "__noinline__" and self._before(place) not in ("(", ","):  # those are of an attribute
+            out.append("__attribute__((noinline))")
+            return place + 1
         if text in _DROPPED:
             out.append(" " * len(text))
             return place + 1

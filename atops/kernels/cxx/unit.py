@@ -201,12 +201,13 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
 
 def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
     """Report files that are neither the program's own nor headers; return whether there were any."""
-    others: dict[str, None] = {}
-    for found in re.finditer(r'^# \d+ "([^"\n]*)"([ \d]*)$', preprocessed, re.MULTILINE):
-        name, flags = found.groups()
-        known = name in texts.texts or name.startswith((str(INCLUDE), str(SOURCES), "<"))
-        if not known and "3" not in flags.split():
-            others[name] = None
+    markers = re.findall(r'^# \d+ "([^"\n]*)"([ \d]*)$', preprocessed, re.MULTILINE)
+    system = {name for name, flags in markers if "3" in flags.split()}  # not each marker of such a file has the flag
+    others = {
+        name: None
+        for name, _ in markers
+        if name not in system and name not in texts.texts and not name.startswith((str(INCLUDE), str(SOURCES), "<"))
+    }
     for name in others:
         log.error(f"#include of {name!r}: only headers of the language and texts of the program are read", texts.source)
     return bool(others)

@@ -171,6 +171,53 @@ extern "C" __global__ void conv_f32(float *src, float *dst, int n) {
   unmap_mem(l3);
 }
 
+// A generator's runtime: contexts by reference to their base, events that are kept, a class around bfloat16.
+#include <future>
+#include <tops/tops_bf16.h>
+#include <common/acore_op.h>
+struct wrapped_bf16 {
+  tops::__ef_bfloat16 value;
+  wrapped_bf16() = default;
+  wrapped_bf16(float x) : value(x) {}
+  operator float() const { return tops::__bfloat162float(value); }
+};
+struct transfer_future {
+  tops_dte_ctx_base_s *ctx;
+  tops::event e;
+  bool shared = false;
+  transfer_future(tops::private_dte &dte) : ctx(reinterpret_cast<tops_dte_ctx_base_s *>(&dte)) {}
+  transfer_future(tops::shared_dte &dte) : ctx(&dte), shared(true) {}
+  transfer_future(const transfer_future &) = delete;
+  ~transfer_future() { if (shared) ctx->destroy_comm(); }
+  auto get_ctx() { if (shared) ctx->init_comm(); return ctx; }
+  void configure(const tops::mdspan_base &dst, const tops::mdspan_base &src) { ctx->config_memcpy(dst, src); }
+  void set_event(tops::event &ev) { if (ev.ctx != ctx) tops::abort(); e = ev; }
+  void wait() { tops::wait(e); }
+};
+__noinline__ __device__ void gate(__bf16 *g, __bf16 *a, int dim) {
+  __bf16 tmp[256] __attribute__((aligned(256)));
+  acore::sigmoid<__bf16, __bf16>(tmp, a, dim);
+  acore::add<__bf16, __bf16, __bf16>(tmp, tmp, a, dim);
+  acore::mul<__bf16, __bf16, __bf16>(g, tmp, a, dim);
+  acore::neg<__bf16, __bf16>(g, g, dim);
+}
+__global__ void generated(wrapped_bf16 *in, wrapped_bf16 *out, unsigned dim, unsigned rows, unsigned long offset) {
+  tops::private_dte pool[2];
+  for (int i = 0; i < 2; ++i) pool[i].init();
+  __local__ __valigned__ unsigned char all[1572352];
+  wrapped_bf16 *chunk = (wrapped_bf16 *)(all + offset);
+  for (unsigned r = __tops_tid_x() * 2 + __tops_bid_x(); r < rows; r += 24) {
+    transfer_future l(pool[0]), s(pool[1]);
+    tops::mdspan m0(tops::Global, in, rows, dim), m1(tops::Private, chunk, 32, dim), m2(tops::Global, out, rows, dim);
+    int here[] = {(int)r, 0}, there[] = {0, 0};
+    unsigned shape[] = {1u, dim};
+    tops::event ev = tops::slice_deslice_async(*l.get_ctx(), m1, m0, there[0] ? there : here, shape, there);
+    l.set_event(ev);
+    l.wait();
+    gate((__bf16 *)chunk, (__bf16 *)chunk, dim);
+    tops::slice_deslice(*s.get_ctx(), m2, m1, there, shape, here);
+  }
+}
 using vf = __vector4 float;
 using vb = __vector2 __bf16;
 extern "C" __global__ void norm_bf16(__bf16 *x, int rows) {

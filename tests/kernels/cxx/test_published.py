@@ -129,6 +129,14 @@ def test_conversions_between_vectors(run: Callable[..., Any]) -> None:
     np.testing.assert_allclose(found.astype(np.float32), wanted, 1e-2, 1e-3)
 
 
+def test_what_a_generator_writes(run: Callable[..., Any]) -> None:
+    """Contexts through their base, events in objects, a class of the program's own around bfloat16."""
+    x = generator.uniform(-1, 1, (50, 64)).astype(bfloat16)
+    found = run("", "generated", CHIP, x, np.empty_like(x), 64, 50, 512, fetch=1, module=module())
+    wide = x.astype(np.float32)
+    np.testing.assert_allclose(found.astype(np.float32), -wide * (wide + sigmoid(wide)), 0, 2e-2)
+
+
 def test_gather_and_integer_division_of_vectors(run: Callable[..., Any]) -> None:
     """A vector of slots is looked up in a table by byte offsets, as far as the mask goes."""
     sequence = generator.integers(0, 64, 32).astype(np.int32)

@@ -18,7 +18,6 @@
 
 // ---- what stands before a function. Which of them are kernels was read, and taken out, before the compiler came.
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __valigned__ __attribute__((aligned(512)))
 
