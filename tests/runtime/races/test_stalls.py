@@ -112,14 +112,14 @@ async def zeros(stream: atops.Stream) -> Word:
 
 
 def report_of(program: Program) -> atops.Report:
-    async def main() -> None:
+    async def main() -> atops.Driver:
         device = atops.Device(0)
         one, two = device.create_stream(name="one"), device.create_stream(name="two")
         with suppress(WouldDeadlock, TimeoutError):
             await program(device, one, two, await zeros(two))
+        return device.driver
 
-    atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
-    return atops.report()
+    return atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual")).report()
 
 
 @pytest.mark.parametrize("program", WRONG, ids=lambda each: each.__name__)
