@@ -20,6 +20,7 @@ from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
+from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
@@ -51,7 +52,7 @@ from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import IN_KERNELS, IN_STREAMS, IN_TASKS, access_of, advice_for, deadlock_of, kind_of
+from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -68,6 +69,7 @@ StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
 WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
 WORD: Final = 8  # bytes: what is no longer may be a word that is polled
+HOST_ACTS: Final = frozenset((Call, WaitAwaited, WaitValue))  # in a stream's order with what the host does
 FLAGS: Final = 64  # bytes: what is no larger, of memory that the host sees, is there to be polled while kernels run
 
 
@@ -116,15 +118,19 @@ class CommandDetector:
         if item.deps is not None:
             command = item.command
             epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
-        if item.command.__class__ is Copy and item.command[4]:
+        if (kind := item.command.__class__) is Copy and item.command[4]:
             self._host_end(epoch, item.command)
+        elif kind in HOST_ACTS:
+            self._memory.see_pinned = False  # what the host stores there may be in order
 
     def _host_end(self, epoch: Epoch, command: Copy) -> None:
         """Note what a copy's source in host memory is, and poison a target there in strict mode."""
         with self._lock:
             if isinstance(command.src, memoryview):
                 self._memory.given(epoch, command.src, command.size, command.checksum)
-            elif self.strict and isinstance(command.dst, memoryview):
+            elif isinstance(command.src, Allocation):
+                self._memory.given_pinned(epoch, command.src, command.src_offset, command.size)
+            if self.strict and isinstance(command.dst, memoryview):
                 self._memory.poison(command.dst[command.dst_offset :], command.size)
 
     def watching(self, runs: Mapping[type, Run]) -> Mapping[type, Run]:
@@ -170,7 +176,7 @@ class CommandDetector:
                 findings.bytes += stop - start
                 if isinstance(memory, Allocation):
                     if memory.host_visible:
-                        self._show(epoch, memory, write and stop - start <= WORD)
+                        self._show(epoch, memory, write and stop - start <= WORD, kind is Copy)
                     polls = kind is Copy and not write and stop - start <= WORD
                     noted = self._polling(epoch, touch) if polls else self._after_all(epoch) if epoch.dropped else epoch
                     self._note(noted, memory, start, stop, write, found)
@@ -258,15 +264,13 @@ class CommandDetector:
         look.signal = True
         return look
 
-    def _show(self, epoch: Epoch, memory: Allocation, word: bool) -> None:
+    def _show(self, epoch: Epoch, memory: Allocation, word: bool, copied: bool = False) -> None:
         """Note that a command uses memory that numpy, or another process, may use at any time without being seen.
 
         A word that it stores there may be polled: from now on the host may know of it.
         """
-        if memory.device is None:
-            self.findings.escaped(f"what numpy does with {memory.where} allocated at {memory.site}")
-        else:
-            self.findings.escaped(f"what others do with memory of device {memory.device} allocated at {memory.site}")
+        if not (copied and self._memory.looks_at(memory)):
+            self.findings.escaped(unseen(memory))
         if word:
             self._host_knows(epoch)
 
@@ -293,7 +297,7 @@ class CommandDetector:
         self.findings.add(inside, item)
         self._take_counts(kernels)
         if isinstance(failure, KernelDeadlock):
-            self.stalled([(item, f"stands: {failure}")], IN_KERNELS)
+            self.stalled([(item, f"stands: {failure}")], "threads")
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
@@ -355,6 +359,8 @@ class CommandDetector:
         self, epoch: Epoch, memory: Allocation, start: int, stop: int, write: bool, found: _Found, late: bool = False
     ) -> None:
         """Note an access, and put what it clashes with into `found`."""
+        if write and memory.device is None:
+            self._memory.stored(memory)
         held = self._histories.get(memory.serial)
         history = self._history(memory) if held is None else held[0]
         for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
@@ -392,9 +398,9 @@ class CommandDetector:
 
     def tasks_stand(self, sides: list[Access]) -> None:
         """Report tasks of the program that nothing can let go on."""
-        self.findings.add([deadlock_of(sides, IN_TASKS)])
+        self.findings.add([deadlock_of(sides, "tasks")])
 
-    def stalled(self, items: Iterable[tuple[Completion, str]], cure: str = IN_STREAMS, perhaps: bool = False) -> None:
+    def stalled(self, items: Iterable[tuple[Completion, str]], among: str = "streams", perhaps: bool = False) -> None:
         """Report commands that wait for each other, each with what it waits for, or for what cannot come.
 
         `perhaps`: what they wait for may come yet.
@@ -404,7 +410,7 @@ class CommandDetector:
             if perhaps:
                 self._stalls.add(sides)
                 return
-        self.findings.add(races_of(sides, cure))
+        self.findings.add(races_of(sides, among))
 
     def _history_of_word(self, item: Completion) -> ByteHistory | None:
         command = item.command
@@ -591,6 +597,7 @@ class CommandDetector:
         """Note that the host writes a signal: kernels that see it come after what the host knows."""
         with self._lock:
             self._signals.setdefault((signals, index), {})[0] = self.host
+            self._memory.see_pinned = False
 
     def saw_signal(self, signals: object, index: int) -> None:
         """Note that the host has seen a signal: what it enqueues comes after the launches that wrote it."""

@@ -8,11 +8,14 @@ two copies the ends in one array are compared as device memory is.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 from weakref import ref
 
 import numpy as np
 
+from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.commands.copy import PAGE, changed_ranges, checksum
 from atops.runtime.races.byte_history import ByteHistory
@@ -38,7 +41,7 @@ class _Source(NamedTuple):
 
     epoch: Epoch
     owner: int  # the identity of what its memory belongs to
-    alive: ref[object]  # nothing here keeps it
+    alive: Callable[[], object | None]  # nothing here keeps it
     address: int
     size: int
     sums: tuple[int, ...]
@@ -50,6 +53,7 @@ class HostMemory:
     def __init__(self) -> None:
         self._histories: dict[int, tuple[ByteHistory, int, int, ref[object]]] = {}  # by the owner's identity
         self._sources: dict[int, _Source] = {}  # by the number of the copy
+        self.see_pinned = True  # False: host work in the order of streams may store there in order
 
     def given(self, epoch: Epoch, source: memoryview, size: int, sums: tuple[int, ...] | None) -> None:
         """Note what the source of a copy is at the call."""
@@ -60,6 +64,19 @@ class HostMemory:
         self._sources[epoch.seq] = _Source(epoch, id(owner), ref(owner), address, size, sums or checksum(view))
         if len(self._sources) > MOST:
             del self._sources[next(iter(self._sources))]
+
+    def looks_at(self, memory: Allocation) -> bool:
+        """Whether sources of copies there are looked at, as those in arrays: it is pinned or registered."""
+        return self.see_pinned and memory.device is None and not memory.managed
+
+    def given_pinned(self, epoch: Epoch, memory: Allocation, start: int, size: int) -> None:
+        """Note what the source of a copy in pinned or registered memory is at the call."""
+        if memory.alive and self.looks_at(memory):
+            view = memory.view[start : start + size]
+            living = partial(_living, ref(memory))
+            self._sources[epoch.seq] = _Source(epoch, id(memory), living, _address_of(view), size, checksum(view))
+            if len(self._sources) > MOST:
+                del self._sources[next(iter(self._sources))]
 
     def begins(self, epoch: Epoch) -> Race | None:
         """Return the race of a copy whose source has changed before the copy began."""
@@ -77,7 +94,7 @@ class HostMemory:
         return [source.epoch for source in self._sources.values()]
 
     def _look(self, source: _Source) -> Race | None:
-        if (owner := source.alive()) is None:
+        if (owner := source.alive()) is None or (isinstance(owner, Allocation) and not self.see_pinned):
             return None
         view = memoryview((ctypes.c_char * source.size).from_address(source.address)).cast("B")
         found = changed_ranges(view, source.sums)
@@ -96,8 +113,12 @@ class HostMemory:
     def written(self, target: memoryview) -> None:
         """Note that a copy writes to host memory: its sources there are no longer what they were."""
         if (owner := _owner_of(target)) is not None:
-            for seq in [seq for seq, source in self._sources.items() if source.owner == id(owner)]:
-                del self._sources[seq]
+            self.stored(owner)
+
+    def stored(self, owner: object) -> None:
+        """Note that a command stores to memory of the host."""
+        for seq in [seq for seq, source in self._sources.items() if source.owner == id(owner)]:
+            del self._sources[seq]
 
     def poison(self, target: memoryview, size: int) -> None:
         """Fill the target of a copy, which is not to be read yet, unless a copy that is not over reads there."""
@@ -119,6 +140,12 @@ class HostMemory:
             )
             histories[key] = known
         return Place(known[0], f"the host's {type(owner).__name__} of {known[2]} bytes", address - known[1])
+
+
+def _living(memory: ref[Allocation]) -> Allocation | None:
+    """Return memory that is not freed."""
+    found = memory()
+    return found if found is not None and found.alive else None
 
 
 def _start_of(owner: object, address: int) -> int:

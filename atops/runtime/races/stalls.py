@@ -17,7 +17,7 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.races.byte_history import ByteHistory, Written
 from atops.runtime.races.command_clock import Epoch
-from atops.runtime.races.wording import IN_STREAMS, access_of, deadlock_of, line_of
+from atops.runtime.races.wording import access_of, deadlock_of, line_of
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -63,10 +63,11 @@ class Stalls:
         return [race for sides in self._found for race in races_of(sides)]
 
 
-def races_of(sides: Iterable[Side], cure: str = IN_STREAMS) -> list[Race]:
+def races_of(sides: Iterable[Side], among: str = "streams") -> list[Race]:
     """Return the reports of commands of which none can end."""
     sides = list(sides)
-    return [deadlock_of([side.access for side in sides], cure), *(side.lost for side in sides if side.lost is not None)]
+    found = deadlock_of([side.access for side in sides], among)
+    return [found, *(side.lost for side in sides if side.lost is not None)]
 
 
 def side_of(item: Completion, why: str, history: ByteHistory | None) -> Side:

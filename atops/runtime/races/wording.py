@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from atops.device.call_site import Site
+from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("IN_KERNELS", "IN_STREAMS", "IN_TASKS", "access_of", "advice_for", "deadlock_of", "kind_of", "line_of")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen")
 
 FREE, ALLOC = "free", "alloc"
 
-IN_STREAMS: Final = "enqueue what is waited for before the wait, or in a stream that goes on"
-IN_KERNELS: Final = (
-    "every thread has to come to the same barrier: take it out of the branch, and let no thread leave before it; a "
-    "signal is written before its writer waits for another"
-)
-IN_TASKS: Final = (
-    "take locks in one order in all tasks, and give them back in `finally`; test the condition before each wait, for "
-    "what was notified or cleared before it is gone"
-)
+CURES: Final = {
+    "streams": "enqueue what is waited for before the wait, or in a stream that goes on",
+    "threads": "every thread has to come to the same barrier: take it out of the branch, and let no thread leave "
+    "before it; a signal is written before its writer waits for another",
+    "tasks": "take locks in one order in all tasks, and give them back in `finally`; test the condition before each "
+    "wait, for what was notified or cleared before it is gone",
+}
 
 
 def access_of(epoch: Epoch, write: bool, device: int) -> Access:
@@ -78,9 +77,16 @@ def line_of(site: Site) -> str:
     return f"line {line} of {file}"
 
 
-def deadlock_of(sides: list[Access], cure: str) -> Race:
-    """Return the report of waits that cannot end: the first two, and the others in words."""
+def deadlock_of(sides: list[Access], among: str) -> Race:
+    """Return the report of waits that cannot end, of one of CURES: the first two, and the others in words."""
     host = Access("the host", "waits for it", False, None, "")
     first, second, *others = (*sides, host) if len(sides) == 1 else sides
     more = "".join(f"; {each}" for each in others)
-    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{cure}{more}")
+    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{CURES[among]}{more}")
+
+
+def unseen(memory: Allocation) -> str:
+    """Say which accesses to memory that numpy, or another process, may use at any time were not seen."""
+    if memory.device is None:
+        return f"what numpy does with {memory.where} allocated at {memory.site}"
+    return f"what others do with memory of device {memory.device} allocated at {memory.site}"

@@ -64,14 +64,37 @@ def test_a_right_program_of_c_style_functions_is_no_race(name: str, inline: bool
     assert not report.races, report
 
 
+@pytest.mark.parametrize("ordered", (True, False))
+@pytest.mark.parametrize("registered", (True, False))
+def test_pinned_sources_are_looked_at(ordered: bool, registered: bool) -> None:
+    """A source in pinned or registered memory that numpy changes under its copy is a race, however small."""
+
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        host = device.register(np.ones(4, np.float32)) if registered else device.host_malloc(4, np.float32)
+        host.array[:] = 1
+        async with device.create_stream() as stream:
+            await stream.copy(host, device.zeros(4))
+            done = stream.copy(device.empty(4), host)
+            if ordered:
+                await done
+            host.array[:] = 2
+        return device.driver.report()
+
+    report = atops.run(main, OPTIONS)
+    assert [race.kind for race in report.races] == ([] if ordered else ["host memory changed in flight"])
+    assert report.verdict == ("clean" if ordered else "race")
+
+
 def test_what_numpy_shares_is_no_clean_run() -> None:
-    """Stores of numpy to pinned memory are not seen: a run that copies such memory says so."""
+    """Where the host works in the order of streams its stores to pinned memory are not seen, and the run says so."""
 
     async def main() -> atops.Report:
         device = atops.Device(0)
         host = device.host_malloc(4, np.float32)
         host.array[:] = 1
         async with device.create_stream() as stream:
+            stream.call(host.array.fill, 2)
             stream.copy(device.empty(4), host)
             stream.copy(device.empty(4), host)
         return device.driver.report()
