@@ -26,8 +26,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from atops.base.errors import InvalidValue
 
 __all__ = (
-    "NEXT", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Name", "Plain",
-    "Random", "Replay", "named", "told",
+    "NEXT", "PASSING", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Name",
+    "Plain", "Random", "Replay", "named", "told",
 )  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
@@ -35,6 +35,7 @@ Name: TypeAlias = tuple[str | int, ...]
 NEXT = "next"  # the kind of a choice among names of several kinds
 
 THREAD, TRANSFER, STREAM, TASK, TIME = "thread", "transfer", "stream", "task", "time"
+PASSING: Name = (TIME, "goes on")
 
 # By how much a random run prefers one actor to another at most, either way, and for how many choices: a kernel of 24
 # threads has hundreds of turns where a stream has three commands, and either may be what has to come first.

@@ -114,11 +114,17 @@ class Footprint:
     """Collects what the step that runs now touches. `take` hands it over when the next step is to be chosen."""
 
     __slots__ = (
-        "_arrivals", "_gives", "_groups", "_name", "_needs", "_reads", "_unknown", "_writes", "escaped", "in_use",
-        "resumed", "within",
+        "_arrivals", "_gives", "_groups", "_name", "_needs", "_reads", "_unknown", "_writes", "at_once", "commands",
+        "complete", "escaped", "in_use", "pending", "refused", "resumed", "within",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, commands: bool = False) -> None:
+        """Begin. With `commands` the steps of streams and engines are told, too, and time is none of the choices."""
+        self.commands = commands
+        self.refused = ""  # what came up of which that cannot be told; the run is then to be made without `commands`
+        self.pending: dict[Name, Callable[[], bool]] = {}  # what ends once its time is over, and whether it still will
+        self.at_once: set[Name] = set()  # what comes as soon as it can: it makes no difference when
+        self.complete: Callable[[], None] = _no_more  # tells what else the step has done that runs now
         self.in_use = False  # whether a run tells it what it touches
         self.escaped = False  # whether there is memory that steps may touch unseen, from now on
         self.within = False  # whether the next choice is one in the middle of the step
@@ -140,6 +146,11 @@ class Footprint:
         """Note that all that the step of this name touches will be told. A second step in one choice is unknown."""
         self._unknown = self._unknown or self._name not in (None, name)
         self._name = name
+
+    def refuse(self, what: str) -> None:
+        """Note that steps of streams and engines may depend on what is not told: `what` came up."""
+        if self.commands and not self.refused:
+            self.refused = what
 
     def opaque(self) -> None:
         """Note that the step touches what nothing tells of."""
@@ -175,6 +186,7 @@ class Footprint:
 
     def take(self, name: Name) -> StepAccesses:
         """Return what the step of this name has touched, and forget it."""
+        self.complete()
         unknown = self._unknown or self._name != name or self.escaped
         if not unknown and not (self._reads or self._writes or self._gives or self._needs or self._groups):
             self._name = None
@@ -185,6 +197,10 @@ class Footprint:
         )  # fmt: skip
         self.clear()
         return found
+
+
+def _no_more() -> None:
+    """Tell nothing."""
 
 
 def _nothing(name: Name) -> None:

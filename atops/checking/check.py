@@ -58,8 +58,7 @@ class Check:
         - "random": schedules of the seeds from `seed` on.
         - "pct": at most `switches` changes of priority at random places of each run (probabilistic concurrency
           testing): the better one for long runs and failures that need few switches.
-        - "dpor": all schedules, but those that differ only in the order of steps known not to matter to each other; of
-          a program's steps nothing is known yet, so it is as the next.
+        - "dpor": all schedules, but those that differ only in the order of steps known not to matter to each other.
         - "exhaustive": depth first through all of them, pruned less.
         - the string of a report's schedule: that one alone.
 

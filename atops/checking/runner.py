@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from atops.base.agenda import Agenda
@@ -18,7 +19,9 @@ from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.checking.actors import place_of, raised_at
+from atops.checking.command_touches import CommandTouches
 from atops.checking.search import Ended, Failure
+from atops.checking.strategies.strategy import Recorder
 from atops.device.chip import keeping_scratchpads
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
@@ -100,10 +103,23 @@ class Runner:
         """Return the host of one run, which ends where nothing can go on."""
         executor = inline_executor(options, main, backend, self.chooser)
         assert isinstance(executor, ScheduledExecutor)
+        if isinstance(self.chooser, Recorder):
+            self._tell(self.chooser, executor, backend)
         if isinstance(self.chooser, Watching):
             self.chooser.agenda = executor.agenda
         self.executor = executor
         return executor
+
+    @staticmethod
+    def _tell(chooser: Recorder, executor: ScheduledExecutor, backend: Backend) -> None:
+        """Have the run tell its chooser what its steps touch, as far as that is told."""
+        if (footprint := chooser.footprint) is not None and footprint.commands:
+            if backend == "asyncio":
+                executor.touches = CommandTouches(footprint, executor.agenda)
+            else:
+                footprint.commands = False
+        if backend == "asyncio":
+            executor.loop.set_exception_handler(partial(_report, chooser))
 
     def recorded(self, schedule: str) -> Recorded:
         """Return a schedule string, read. Raises InvalidValue where it is not one of this program and these options."""
@@ -225,6 +241,12 @@ def _closing(loop: ChosenLoop) -> Iterator[None]:
                 rest.get_loop()
         else:
             loop.close()
+
+
+def _report(chooser: Recorder, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what no task has taken notice of: not of a run that was cut short, whose tasks were broken off."""
+    if chooser.cut is None:
+        loop.default_exception_handler(context)
 
 
 async def _awaited(value: Any) -> object:

@@ -14,6 +14,7 @@ import numpy as np
 from atops.base.choice import Chooser, Name, Plain
 from atops.base.footprint import StepAccesses
 from atops.checking.shrink import Shrunk, Switches, shrink
+from atops.checking.strategies.exhaustive import Exhaustive
 from atops.checking.strategies.strategy import Differs, Recorder, Strategy
 
 __all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Run", "Verdict", "alike", "search")
@@ -129,7 +130,10 @@ def search(
                 break
             failed = work.once(each)
             try:
-                another = failed is not None or (not work.differs and each.over())
+                if work.refused and failed is None and isinstance(each, Exhaustive):
+                    work.begin_anew(each)
+                else:
+                    another = failed is not None or (not work.differs and each.over())
             except Differs as error:
                 work.differs = str(error)
             if work.differs:
@@ -154,11 +158,13 @@ class _Search:
         self.names: tuple[Name, ...] = ()
         self.passing: tuple[Name, ...] | None = None
         self.first: Ended | None = None
+        self.commands = True  # whether runs are asked to tell what steps of streams and engines touch
+        self.refused = False  # whether the last one could not
         self.differs = ""  # where the program is not the same in two runs of one schedule
 
     def once(self, strategy: Strategy) -> Failure | None:
         """Run once. Returns how it failed."""
-        chooser = Recorder(strategy)
+        chooser = Recorder(strategy, commands=self.commands)
         self.runs += 1
         try:
             ended = self.run(chooser)
@@ -169,6 +175,7 @@ class _Search:
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)
             return None
+        self.refused = self.commands and chooser.footprint is not None and bool(chooser.footprint.refused)
         if chooser.cut is not None:
             self.cut += 1
             return None
@@ -178,6 +185,11 @@ class _Search:
         elif self.passing is None:
             self.passing = tuple(chooser.names)
         return failure
+
+    def begin_anew(self, strategy: Exhaustive) -> None:
+        """Begin anew, with steps of streams and engines taken to depend on everything: something needs it."""
+        self.commands, self.cut = False, self.runs
+        strategy.begin_anew()
 
     def judge(self, ended: Ended) -> Failure | None:
         """Return how a run failed, also by what it returned."""

@@ -103,6 +103,7 @@ class Driver(InProcess):
     @property
     def tracer(self) -> Tracer:
         """What writes down what the board does: records, counters, subscriptions."""
+        self._board.executor.sees_order("the trace")
         return self._board.tracer
 
     @property

@@ -113,7 +113,7 @@ class Board(InProcess):
         self.serial, self.seq = next(SERIALS), 0  # seq: the number of the newest command
         self.closed: AtopsError | None = None  # what to raise once it is closed
         self.forked = False
-        self._closing: Closing | None = None
+        self.closing: Closing | None = None
         self.tracer = Tracer(self.clock, self.options.trace)
         self.tracer.on_detailed = teller(self)
         self.arch = architecture(self.options.arch)
@@ -137,6 +137,8 @@ class Board(InProcess):
 
     def announce(self) -> None:
         """Tell what wants to know of new drivers."""
+        if self.executor.touches is not None:
+            self.executor.touches.begin_board(self)
         with STARTS_LOCK:
             for tell in tuple(STARTS):
                 tell(self)
@@ -149,8 +151,8 @@ class Board(InProcess):
         fresh, refusal = Closing(self), NotInitialized(f"{self!r} is closed")
         with self.lock:
             if self.closed is None:
-                self._closing, self.closed = fresh, refusal
-            closing, contexts = self._closing, list(self._contexts.values())
+                self.closing, self.closed = fresh, refusal
+            closing, contexts = self.closing, list(self._contexts.values())
         if closing is None or closing.begun:
             return closing
         if self._letting_go is not None:

@@ -150,6 +150,7 @@ class Profile:
 
     def _watch(self, board: Board) -> None:
         tracer = board.tracer
+        board.executor.sees_order("the trace")
         if board.options.clock == "virtual":
             self._counted = STRICTLY_COUNTED if board.options.strict or board.options.detect else COUNTED
         label = f"board {board.serial}" + (f" {board.name!r}" if board.name else "")

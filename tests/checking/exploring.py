@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atops.base.agenda import Agenda
-from atops.base.choice import Chooser, Name
+from atops.base.choice import Chooser, Name, Random
 from atops.base.errors import StepLimit
 from atops.base.footprint import UNKNOWN, Footprint, independent
 from atops.base.options import EmulatorOptions
 from atops.checking.runner import Runner
+from atops.checking.search import Ended
 from atops.checking.strategies.exhaustive import Exhaustive, Node
 from atops.checking.strategies.strategy import Differs, Recorder
 from atops.device.exec.block_scheduler import ClusterArray
@@ -123,3 +124,39 @@ def in_whole(main: Callable[..., Any], **options: Any) -> Program:
         return repr(ended.result) if ended.failure is None else ended.failure.signature
 
     return program
+
+
+def outcomes(main: Callable[..., Any], strategy: Exhaustive, most: int, **options: Any) -> tuple[set[str], int, bool]:
+    """Run a program as a check does that prunes by what commands touch, too: outcomes, runs, and whether those are all.
+
+    Where something comes up of which that cannot be told it begins anew without, as a check does.
+    """
+    found: set[str] = set()
+    runs, commands = 0, strategy.prunes
+    with Runner(main, (), EmulatorOptions(**options), 100_000) as runner:
+        while runs < most:
+            chooser = Recorder(strategy, commands=commands)
+            ended = runner(chooser)
+            chooser.over()
+            runs += 1
+            assert not isinstance(chooser.cut, Differs), chooser.cut
+            if commands and chooser.footprint is not None and chooser.footprint.refused:
+                commands = False
+                found.clear()
+                strategy.begin_anew()
+                continue
+            if chooser.cut is None:
+                found.add(_outcome(ended))
+            if not strategy.over():
+                break
+    return found, runs, strategy.exhausted
+
+
+def sampled(main: Callable[..., Any], seeds: range, **options: Any) -> set[str]:
+    """Return what comes of a program under random schedules."""
+    with Runner(main, (), EmulatorOptions(**options), 100_000) as runner:
+        return {_outcome(runner(Random(seed))) for seed in seeds}
+
+
+def _outcome(ended: Ended) -> str:
+    return repr(ended.result) if ended.failure is None else repr(ended.failure.signature)

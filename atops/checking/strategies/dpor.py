@@ -27,8 +27,9 @@ class Dpor(Exhaustive):
 
     name: ClassVar[str] = "dpor"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def begin_anew(self) -> None:
+        """Forget all runs."""
+        super().begin_anew()
         # One for each event of the path:
         self._clocks: list[Clock] = []
         self._outers: list[int] = []  # the event that its group begins with

@@ -75,6 +75,10 @@ class Exhaustive:
 
     def __init__(self, prune: bool = True) -> None:
         self.prunes = prune
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all runs."""
         self.exhausted = False
         self.path: list[Node] = []
         self._at = 0

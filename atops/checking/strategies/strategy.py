@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from atops.base.choice import TIME, Name
+from atops.base.choice import PASSING, TIME, Name
 from atops.base.errors import StepLimit
 from atops.base.footprint import Footprint, StepAccesses
 
@@ -66,10 +66,12 @@ class Strategy(Protocol):
 class Recorder:
     """A chooser for one run: it asks a strategy, and keeps what came. `limit` is how many choices a run may have.
 
-    Where the strategy `prunes`, the run tells the `footprint` what each step touches.
+    Where the strategy `prunes`, the run tells the `footprint` what each step touches. With `commands` it tells that of
+    streams and engines, too. Then the strategy does not choose that time goes on, but what ends by it: what takes time
+    ends sooner or later than any other step, however long it takes, as time may go on in the middle of everything.
     """
 
-    def __init__(self, strategy: Strategy, limit: int = 100_000) -> None:
+    def __init__(self, strategy: Strategy, limit: int = 100_000, commands: bool = False) -> None:
         self.limit = limit
         self.names: list[Name] = []
         self.most = 0  # names that a choice had
@@ -80,8 +82,9 @@ class Recorder:
         self.footprint: Footprint | None = None
         self._go_on, self._ended = strategy.go_on, strategy.ended
         if strategy.prunes:
-            self.footprint = Footprint()
+            self.footprint = Footprint(commands)
             self.footprint.resumed = self._resumed
+        self._awaited: Name | None = None  # what the strategy has chosen and needs time for
 
     @property
     def endless(self) -> bool:
@@ -95,7 +98,12 @@ class Recorder:
         try:
             if len(self.names) >= self.limit:
                 raise CutShort(f"the run has had {self.limit:,} choices")
-            index = self._choose(kind, names) if self.footprint is None else self._told(self.footprint, kind, names)
+            if self.footprint is None:
+                index = self._choose(kind, names)
+            elif self.footprint.commands and (self._awaited is not None or PASSING in names or self.footprint.at_once):
+                index = self._timeless(self.footprint, kind, names)
+            else:
+                index = self._told(self.footprint, kind, names)
         except CutShort as error:
             self._end(error)
             raise
@@ -118,6 +126,38 @@ class Recorder:
         if footprint.in_use:
             self._last = names[index]
         return index
+
+    def _timeless(self, footprint: Footprint, kind: str, names: Sequence[Name]) -> int:
+        """Ask the strategy, which is offered what time is needed for, and not that time goes on."""
+        awaited = self._awaited
+        for place, name in enumerate(names if footprint.at_once else ()):
+            if name in footprint.at_once:
+                footprint.at_once.remove(name)
+                if awaited is None and self._last is not None:
+                    self._look()
+                    self._last = None
+                return place
+        if awaited is None:
+            offered = [name for name in names if name != PASSING]
+            offered += [name for name, live in footprint.pending.items() if live()]
+            if not offered:
+                if self._last is not None:
+                    self._look()
+                    self._last = None  # what time does, for nothing that was awaited, is no step
+                return 0
+            awaited = offered[self._told(footprint, kind, offered)]
+            if awaited in names:
+                return names.index(awaited)
+            self._awaited = awaited
+        else:
+            footprint.clear()  # of time
+            if awaited in names:
+                self._awaited = None
+                return names.index(awaited)
+        if PASSING not in names:
+            footprint.refuse("what was to end by time did not")
+            raise CutShort(footprint.refused)
+        return names.index(PASSING)
 
     def over(self) -> None:
         """Note what the last step has touched: the run is over."""

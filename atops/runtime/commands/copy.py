@@ -214,11 +214,12 @@ def run_on_engine(
     """Run `action` on a copy thread once an engine, of its bundle's if it has one, and the link are free.
 
     Then tell `done`. `takes`, asked when it begins, says for how many nanoseconds of the driver's clock it then holds
-    the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
-    that has begun.
+    the engine; the bytes move at their end, as late as may be. An abort meanwhile lets it finish, as any begun copy.
     """
     stream, board, engines = item.queue, item.queue.board, context.engines
     share: CopyEngines | None = item.share if context is stream.context else None
+    if board.executor.touches is not None:
+        action = board.executor.touches.copying(item, context, direction, action)
 
     def work() -> None:
         item.engine = job.engine
@@ -233,8 +234,7 @@ def run_on_engine(
 
     def move() -> None:
         error = _failure_of(action)
-        # First: the next copy must not find the link held by one whose waiters were told that it is over.
-        turn.give_back()
+        turn.give_back()  # first: the next copy must not find the link held by one of which it was told that it is over
         done(error)
         turn.give_later()
 
@@ -244,8 +244,7 @@ def run_on_engine(
 
     job = CopyJob(stream.priority, item.seq, direction, lambda: turn.start(work, item, done))
     turn = _Turn(job, engines, share)
-    item.stop = cancel
-    item.parked = engines if share is None else share
+    item.stop, item.parked = cancel, engines if share is None else share
     if board.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_trace.park(item)
     turn.request()

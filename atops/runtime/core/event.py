@@ -258,6 +258,7 @@ class Event(FutureLike[None]):
             raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
         first.result()
         last.result()
+        self._board.executor.sees_order("the time between two events")
         assert self._time is not None and start._time is not None
         return (self._time - start._time) / 1e6
 

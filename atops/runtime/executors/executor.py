@@ -10,16 +10,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from atops.base.agenda import Agenda
     from atops.base.choice import Name
     from atops.base.waiting.parking_lot import Waiter
+    from atops.device.copy_engine import Direction
+    from atops.runtime.board.context import DeviceContext
     from atops.runtime.core.completion import Completion
+    from atops.runtime.driver_board import Board
     from atops.runtime.executors.kernel_lane import KernelLane
 
-__all__ = ("HERE", "NOTHING", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter")
+__all__ = ("HERE", "NOTHING", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Touches")
 
 Step = Callable[[], object]
 NOTHING = bool  # C code that does nothing
@@ -103,11 +106,36 @@ class Here(threading.local):
 HERE = Here()
 
 
+class Touches(Protocol):
+    """Is told of steps, and tells what they touch."""
+
+    def begin_board(self, board: Board) -> None:
+        """Take the board whose steps they are."""
+
+    def added(self, name: Name, step: Step) -> None:
+        """Note a step that could come."""
+
+    def begin(self, step: Step) -> None:
+        """Note that a step of the driver's begins."""
+
+    def task_begins(self) -> None:
+        """Note that a step of the program's begins."""
+
+    def task_over(self) -> None:
+        """Note that none of the program's is under way."""
+
+    def copying(
+        self, item: Completion, context: DeviceContext, direction: Direction, action: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Note that a command asks for a copy engine. Returns the action that moves its bytes, which is noted, too."""
+
+
 class Executor(ABC):
     """Run the driver's steps one at a time, and its work beside them."""
 
     inline: bool
     agenda: Agenda | None = None  # where a schedule chooses what comes next
+    touches: Touches | None = None  # told of what commands touch, where a strategy leaves out schedules by that
     # As `post`, for what the collector ends. Where threads run it is C code, which no Ctrl-C cuts off, and `start` has
     # to be called before.
     post_in_finalizer: Callable[[Step], object]
@@ -182,6 +210,9 @@ class Executor(ABC):
 
         Raises WouldDeadlock where the wait could never end.
         """
+
+    def sees_order(self, what: str) -> None:  # noqa: B027  # most have nothing to do
+        """Note that the program looks at `what`, which every step may have changed: the time, or the trace."""
 
     def number_launch(self, stream: Name) -> str:
         """Return what a launch of a stream is called in the names of a schedule's choices."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from atops.base.choice import Name
 from atops.base.errors import WouldDeadlock
 from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
@@ -357,6 +358,8 @@ def _is_call(item: Completion) -> bool:
 
 class StallWatch:
     """A check, once a second while a stream of the driver is parked, whether any stream has moved."""
+
+    choice: Name = ("timer", "of the watch for streams that stand still")  # the same whichever stream is parked first
 
     def __init__(self, board: Board) -> None:
         self.rooms: dict[Room, Completion] = {}  # for which room a command's coroutine or function waits

@@ -18,7 +18,7 @@ from itertools import islice, starmap
 from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.agenda import MOST_STEPS, Agenda
-from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain
+from atops.base.choice import PASSING, STREAM, TASK, THREAD, TIME, TRANSFER, Choice, ChoiceLog, Chooser, Name, Plain
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlock
 from atops.base.footprint import RUNTIME
@@ -34,7 +34,6 @@ __all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-PASSING: Name = (TIME, "goes on")
 KERNELS = frozenset((THREAD, TRANSFER, "block"))
 ENGINES = frozenset(("copy", "copy half"))
 OWN = frozenset(OWN_CALLBACKS)
@@ -107,14 +106,17 @@ class ScheduledExecutor(InlineExecutor):
         if self._closed:
             return
         self.check_caller()
-        self.agenda.add(self.names.of_step(step, kind), step)
+        name = self.names.of_step(step, kind)
+        if self.touches is not None:
+            self.touches.added(name, step)
+        self.agenda.add(name, step)
 
     def later(self, delay: int, step: Step) -> LaterStep:
         """Have a step ready at a time. Under the wall clock it runs then: when that is, is chance and no choice."""
         if self.clock is None:
             return super().later(delay, step)
         self.check_caller()
-        timer = _NamedStep(step, self.names.anonymous(TIMER), self)
+        timer = _NamedStep(step, self.names.of_step(step, TIMER), self)
         heapq.heappush(self._timers, (self.now() + delay, next(self._serial), timer))
         return timer
 
@@ -123,10 +125,23 @@ class ScheduledExecutor(InlineExecutor):
         if self.clock is None:
             return super().spend(duration, step)
         name = self.names.anonymous(TIMER)
-        end = super().spend(duration, lambda: self.agenda.add(name, step))
+        end = super().spend(duration, lambda: self._spent(name, step))
+        if (footprint := self.agenda.footprint) is not None:
+            footprint.pending[name] = partial(getattr, end, "live")
         if PASSING not in self.agenda.names:
             self.agenda.add(PASSING, self._let_time_go_on)
         return end
+
+    def _spent(self, name: Name, step: Step) -> None:
+        """Have a step ready whose time is over."""
+        if (footprint := self.agenda.footprint) is not None:
+            footprint.pending.pop(name, None)
+        self.agenda.add(name, step)
+
+    def sees_order(self, what: str) -> None:
+        """Note that steps of streams and engines may depend on each other by what is not told."""
+        if (footprint := self.agenda.footprint) is not None:
+            footprint.refuse(what)
 
     def _let_time_go_on(self) -> None:
         """Let it be when the next timer is due, of the driver's or of the loop's: all that is ready was slow."""
@@ -193,6 +208,9 @@ class ScheduledExecutor(InlineExecutor):
 
     def _choose_no_more(self) -> None:
         self._over = True
+        if self.touches is not None:
+            self.touches.task_over()
+            self.touches = None
         agenda = self.agenda
         agenda.chooser, agenda.limit = Plain(), agenda.made + MORE_STEPS
         agenda.log = ChoiceLog(agenda.chooser)
@@ -201,6 +219,8 @@ class ScheduledExecutor(InlineExecutor):
         """Run a step that is no kernel thread's."""
         if self.agenda.current[0] not in KERNELS:
             self._others += 1
+            if self.touches is not None:
+                self.touches.begin(step)
         HERE.role = None
         try:
             step()
@@ -216,6 +236,7 @@ class ScheduledExecutor(InlineExecutor):
         if self.refusal is not None:
             self._give_up()
         agenda, loops = self.agenda, self.agenda.hand_back
+        self.sees_order("a wait that blocks")
         try:
             step = agenda.take_of(lambda step: step.__class__ not in loops)
         except StepLimit as error:
@@ -268,6 +289,8 @@ class _NamedStep(LaterStep):
     def fire(self) -> None:
         """Have the step ready, unless it was cancelled."""
         if self.live:
+            if self._executor.agenda.names:
+                self._executor.sees_order("a timer")
             self._executor.agenda.add(self._name, super().fire)
 
 
@@ -314,6 +337,7 @@ class ChosenLoop(InlineLoop):
     ) -> asyncio.TimerHandle:
         """As asyncio's loops; the timer is named after what sets it."""
         self._check_closed()  # type: ignore[attr-defined]  # as BaseEventLoop does
+        self._executor.sees_order("a timer of the program's")
         timer = _NamedTimerHandle(when, callback, args, self, context)
         timer.name = self._executor.names.anonymous(TIMER)
         heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # the heap of BaseEventLoop
@@ -380,12 +404,16 @@ class ReadySteps:
         elif (name := self._names.of_task(callback)) is not None:
             self._agenda.add(name, handle)  # type: ignore[arg-type]  # as above
         else:
+            if (footprint := self._agenda.footprint) is not None:
+                footprint.write("callbacks")  # they are in order
             self._callbacks.append((self._names.anonymous(CALLBACK), handle))
             if len(self._callbacks) == 1:
                 self._offer_callback()
 
     def popleft(self) -> asyncio.Handle:
         """Return the handle that comes next, once what comes before it has run. After so many the collector runs."""
+        if (touches := self._executor.touches) is not None:
+            touches.task_over()
         self._left -= 1
         if self._left <= 0:
             self._left = COLLECT
@@ -393,6 +421,8 @@ class ReadySteps:
         if self._urgent:
             return self._urgent.popleft()
         handle: asyncio.Handle = self._executor.next_handle(self._urgent) or self._idle
+        if touches is not None and handle is not self._idle and self._agenda.current[0] in (TASK, CALLBACK):
+            touches.task_begins()
         if self._callbacks and handle is self._callbacks[0][1]:
             self._callbacks.popleft()
             if self._callbacks:
