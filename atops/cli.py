@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import atops
 
@@ -31,7 +31,7 @@ class _Command(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def main(self, arguments: Any) -> int: ...
+    def main(self, arguments: object) -> int: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:

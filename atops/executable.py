@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Any
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.runtime.executables.build import BuildOptions, Ranges, build_file
@@ -20,7 +19,7 @@ __all__ = ("Executable", "ManagedConstant", "build", "load")
 
 
 def build(
-    model: Any,
+    model: object,
     *,
     name: str = "",
     ranges: Ranges | None = None,

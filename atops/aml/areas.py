@@ -39,7 +39,7 @@ class aml_area:
     data: Any = None
 
 
-def aml_area_mmap(area: aml_area | None, size: int, opts: Any = None) -> int | None:
+def aml_area_mmap(area: aml_area | None, size: int, opts: object = None) -> int | None:
     """Return a pointer to `size` new bytes of an area, None for 0 bytes.
 
     On failure it returns None, and `aml_errno` is the code: -AML_EINVAL for None, a destroyed area or what is none,
@@ -58,7 +58,7 @@ def aml_area_mmap(area: aml_area | None, size: int, opts: Any = None) -> int | N
     return ops.mmap(area.data, size, opts)  # type: ignore[union-attr]  # it has operations
 
 
-def aml_area_munmap(area: aml_area | None, ptr: Any, size: int) -> int:
+def aml_area_munmap(area: aml_area | None, ptr: object, size: int) -> int:
     """Release memory that `aml_area_mmap` returned, of the same area and size. Null and 0 bytes are fine.
 
     Returns AML_SUCCESS, -AML_EINVAL for None, a destroyed area or what is none, -AML_ENOTSUP for an area that cannot

@@ -135,7 +135,7 @@ def aml_area_hip_mmap(
     return pointer or None
 
 
-def aml_area_hip_munmap(area_data: object, ptr: Any, size: int) -> int:
+def aml_area_hip_munmap(area_data: object, ptr: object, size: int) -> int:
     """Release memory of `aml_area_hip_mmap`, after the work that its device has; `area_data` and `size` are ignored.
 
     Host memory that was mapped is unregistered, and stays the caller's. Null is fine. Returns AML_SUCCESS, or
@@ -211,7 +211,7 @@ def _mmap(area_data: aml_area_hip_data, size: int, options: aml_area_hip_mmap_op
         return _map(nbytes, flags, None if options is None else options.ptr)
 
 
-def _map(nbytes: int, flags: int, host: Any) -> int:
+def _map(nbytes: int, flags: int, host: object) -> int:
     """Return a pointer to new memory of the current device, or to host memory that is mapped now."""
     if nbytes == 0:
         current_device()  # there is one
@@ -229,7 +229,7 @@ def _map(nbytes: int, flags: int, host: Any) -> int:
 
 
 @_named("aml_area_hip_munmap")
-async def _munmap(area_data: object, ptr: Any, size: int) -> None:
+async def _munmap(area_data: object, ptr: object, size: int) -> None:
     if is_null(ptr):
         return
     board = current_board()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Area:
         self._mapped: dict[int, DeviceArray[np.uint8]] = {}  # by address
         self._closed = False
 
-    def mmap(self, size: int, host: Any = None) -> DeviceArray[np.uint8]:
+    def mmap(self, size: int, host: object = None) -> DeviceArray[np.uint8]:
         """Return `size` new bytes: an array in device memory, or one that the host sees too, as the flags say.
 
         An area of mapped memory without `host=True` needs host memory: a writable array or buffer of `size` bytes or
@@ -76,7 +75,7 @@ class Area:
         del self._mapped[memory.address]
         memory.close()
 
-    def _allocate(self, device: Device, size: int, host: Any) -> DeviceArray[np.uint8]:
+    def _allocate(self, device: Device, size: int, host: object) -> DeviceArray[np.uint8]:
         flags = self.flags
         if (flags & ~AML_AREA_HIP_FLAG_ALLOC_GLOBAL) == AML_AREA_HIP_FLAG_ALLOC_MAPPED:
             if host is None:

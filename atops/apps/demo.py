@@ -115,7 +115,7 @@ def _run(plan: Plan, options: atops.EmulatorOptions, progress: ProgressBar, inli
     return asyncio.run(main())
 
 
-async def _here(function: Callable[..., Any], *arguments: Any) -> Any:
+async def _here(function: Callable[..., object], *arguments: object) -> Any:
     """Call a function that blocks at once: with one thread nothing else could run meanwhile."""
     return function(*arguments)
 

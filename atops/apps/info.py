@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -139,7 +138,7 @@ def _base_address(ordinal: int) -> int:
     return (2 * ordinal + 1) << 36
 
 
-def _described(options: EmulatorOptions, arch: Architecture, topology: Topology) -> dict[str, Any]:
+def _described(options: EmulatorOptions, arch: Architecture, topology: Topology) -> dict[str, object]:
     """Return the board as JSON takes it. Sizes in bytes, rates in bytes or operations per second."""
     fields = [field for field in Architecture.__dataclass_fields__ if field != "sources"]
     ordinals = range(topology.devices)

@@ -30,7 +30,7 @@ class Judge:
     """One program, from a script or a text, and the run of it that waits for a choice."""
 
     def __init__(self) -> None:
-        self._program: Callable[..., Any] | None = None
+        self._program: Callable[..., object] | None = None
         self._options = EmulatorOptions()
         self._backend: Any = "asyncio"
         self._stepper: Stepper | None = None
@@ -74,20 +74,20 @@ class Judge:
         self._begun().back(request["picks"])
         return self._state()
 
-    def finish(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def finish(self, request: Mapping[str, object]) -> dict[str, object]:
         """Have the rest come first come, first served."""
         self._begun().finish()
         return self._state()
 
-    def choices(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def choices(self, request: Mapping[str, object]) -> dict[str, object]:
         """Return what could come next."""
         return self._state()
 
-    def explain(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def explain(self, request: Mapping[str, object]) -> dict[str, object]:
         """Return where it stands, as text."""
         return {**self._state(), "text": str(self._begun())}
 
-    def _loaded(self) -> Callable[..., Any]:
+    def _loaded(self) -> Callable[..., object]:
         if self._program is None:
             raise ValueError("no program was loaded")
         return self._program
@@ -113,7 +113,7 @@ def answer(judge: Judge, line: str) -> dict[str, object]:
         request = json.loads(line)
         if request["do"] not in REQUESTS:
             raise ValueError(f"the request is {request['do']!r}; expected one of {', '.join(REQUESTS)}")
-        done: Callable[[Mapping[str, Any]], dict[str, object]] = getattr(judge, request["do"])
+        done: Callable[[Mapping[str, object]], dict[str, object]] = getattr(judge, request["do"])
         return done(request)
     except (AtopsError, ImportError, OSError, RuntimeError, SyntaxError, TypeError, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"}

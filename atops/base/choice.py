@@ -76,7 +76,7 @@ class Random:
         self._random = drawn = random.Random(seed).random
         self._preferred = MOST_PREFERRED if drawn() < 0.6 else 1.0
         self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** drawn())  # choices
-        self._weights: dict[Any, float] = {}
+        self._weights: dict[object, float] = {}
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return any position."""
@@ -122,7 +122,7 @@ class Random:
                 return each
         return kinds[-1]
 
-    def _weight(self, group: Any) -> float:
+    def _weight(self, group: object) -> float:
         """Return how often this kind, or what is done for this actor, is chosen beside others."""
         weight = self._weights.get(group)
         if weight is None:

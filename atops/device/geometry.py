@@ -239,7 +239,7 @@ def check_value(op: str, value: Any, dtype: DType) -> None:
 
 
 @functools.cache
-def _bounds(dtype: DType) -> tuple[Any, Any]:
+def _bounds(dtype: DType) -> tuple[object, object]:
     """Return the least and the greatest finite value of a type: ints, or floats; None where there is no order."""
     if dtype.kind == "b":
         return 0, 1

@@ -51,7 +51,7 @@ class BoundKernel:
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory)) if memory else ()
         self._positional: tuple[object, ...] = ()  # until it is resolved
         self._keywords: dict[str, object] = {}
-        self.make: Callable[[], Coroutine[object, Any, None]] | None = None
+        self.make: Callable[[], Coroutine[object, object, None]] | None = None
         self.prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
@@ -81,14 +81,14 @@ class BoundKernel:
             restricted = (each for each in memory if each.name in self.kernel.restricted)
             grid.warnings += (each for each in aliases(self.name, restricted, memory) if each not in grid.warnings)
 
-    def start(self, thread: KernelThread) -> Coroutine[object, Any, None] | None:
+    def start(self, thread: KernelThread) -> Coroutine[object, object, None] | None:
         """Return the thread's coroutine; run a plain kernel to its end and return None.
 
         Raises LaunchFailure when a plain kernel returns a value.
         """
         result = self.kernel.function(*self._positional, **self._keywords)
         if self.kernel.is_async:
-            coroutine: Coroutine[object, Any, None] = result
+            coroutine: Coroutine[object, object, None] = result
             return coroutine
         if result is not None:
             raise self.returned(thread, result)
@@ -201,7 +201,7 @@ class BlockKernels:
             if each.bound.prepares:
                 each.bound.prepare(grid)
 
-    def start(self, thread: KernelThread) -> Coroutine[object, Any, None] | None:
+    def start(self, thread: KernelThread) -> Coroutine[object, object, None] | None:
         """Start the kernel of the thread's block. As BoundKernel.start."""
         block = thread.block
         entry = self._entries[block.linear]

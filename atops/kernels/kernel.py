@@ -66,7 +66,7 @@ class Kernel(Generic[P]):
     static_memory: ClassVar[Mapping[str, int | None] | None] = None
 
     def __init__(
-        self, function: Callable[P, Any], name: str | None = None, cooperative: bool = False, arch: str | None = None
+        self, function: Callable[P, object], name: str | None = None, cooperative: bool = False, arch: str | None = None
     ) -> None:
         """Make a kernel of `function`.
 
@@ -182,7 +182,7 @@ class Kernel(Generic[P]):
             self._constant_bytes = sum(each.nbytes for each in constants_of(self.function))
         return self._constant_bytes
 
-    def __getitem__(self, configuration: Any) -> Callable[..., Any]:
+    def __getitem__(self, configuration: object) -> Callable[..., Any]:
         """Return what launches the kernel when called with its arguments: `kernel[grid, block, stream, shared](*args)`.
 
         As `stream.launch(kernel, (grid, block), *args, shared=shared)`, and gives the same completion. Without a
@@ -244,11 +244,11 @@ class Kernel(Generic[P]):
 
 
 @overload
-def kernel(function: Callable[P, Any], /) -> Kernel[P]: ...
+def kernel(function: Callable[P, object], /) -> Kernel[P]: ...
 @overload
 def kernel(
     *, name: str | None = None, cooperative: bool = False, arch: str | None = None
-) -> Callable[[Callable[P, Any]], Kernel[P]]: ...
+) -> Callable[[Callable[P, object]], Kernel[P]]: ...
 def kernel(
     function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False, arch: str | None = None
 ) -> Kernel[...] | Callable[[Function], Kernel[...]]:
@@ -264,7 +264,7 @@ def kernel(
     return Kernel(function, name, cooperative, arch)
 
 
-def cooperative(function: Callable[P, Any] | Kernel[P]) -> Kernel[P]:
+def cooperative(function: Callable[P, object] | Kernel[P]) -> Kernel[P]:
     """Make a cooperative kernel: its blocks start together and may use syncblocks (TOPS C++, 8.1, `__cooperative__`).
 
     Use it as `@cooperative`, alone or above `@kernel`.

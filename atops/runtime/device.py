@@ -382,8 +382,8 @@ class Device(InProcess):
     @overload
     def empty_like(self, other: DeviceArray[Scalar] | npt.NDArray[Scalar]) -> DeviceArray[Scalar]: ...
     @overload
-    def empty_like(self, other: Any) -> DeviceArray: ...
-    def empty_like(self, other: Any) -> DeviceArray:
+    def empty_like(self, other: object) -> DeviceArray: ...
+    def empty_like(self, other: object) -> DeviceArray:
         """Allocate an array of another's shape and dtype now, outside any stream's order."""
         return self.empty(*shape_and_dtype(other))
 
@@ -409,8 +409,8 @@ class Device(InProcess):
     @overload
     async def upload(self, host: bytes | bytearray) -> DeviceArray[np.uint8]: ...
     @overload
-    async def upload(self, host: Any) -> DeviceArray: ...
-    async def upload(self, host: Any) -> DeviceArray:
+    async def upload(self, host: object) -> DeviceArray: ...
+    async def upload(self, host: object) -> DeviceArray:
         """Allocate an array for `host` (what `Stream.upload` takes) that no stream owns, copy it, and wait for it.
 
         For what outlives streams, such as the weights of a model. The copy has a stream of its own and is ordered with
@@ -452,7 +452,7 @@ class Device(InProcess):
     @overload
     def register(self, array: npt.NDArray[Scalar], *, flags: int = 0) -> HostArray[Scalar]: ...
     @overload
-    def register(self, array: Any, *, flags: int = 0) -> HostArray: ...
+    def register(self, array: object, *, flags: int = 0) -> HostArray: ...
     def register(self, array: Any, *, flags: int = 0) -> HostArray:
         """Let every device reach a writable numpy array or buffer; `close` ends that and leaves the bytes alone.
 

@@ -51,7 +51,7 @@ class ExternalStream(Base):
     def __dir__(self) -> list[str]:
         return sorted({*dir(self.stream), "owner", "stream"})
 
-    def __await__(self) -> Generator[Any, Any, Stream]:
+    def __await__(self) -> Generator[object, object, Stream]:
         return self.stream.__await__()
 
     def close(self) -> None:

@@ -190,7 +190,7 @@ def _handlers() -> set[CodeType | None]:
     return {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
 
 
-def _code_of(handler: Any) -> CodeType | None:
+def _code_of(handler: object) -> CodeType | None:
     while isinstance(handler, partial):
         handler = handler.func
     return getattr(handler, "__code__", None)

@@ -113,7 +113,7 @@ def pipeline(
 ) -> Pipeline[tuple[T, ...]]: ...  # fmt: skip
 @overload
 def pipeline(
-    source: Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]], /, *stages: Stage,
+    source: Iterable[Sequence[object]] | AsyncIterable[Sequence[object]], /, *stages: Stage,
     device: Device | None = None, streams: int = 4, in_flight: int = 8,
 ) -> Pipeline: ...  # fmt: skip
 @overload
@@ -167,7 +167,7 @@ class Pipeline(AsyncIterator[T_co], Collectable):
 
     def __init__(
         self,
-        source: Any = None,
+        source: object = None,
         stages: tuple[Stage, ...] = (),
         device: Device | None = None,
         streams: int = 1,
@@ -452,7 +452,7 @@ async def _arrived(outcome: Any) -> object:
         raise
 
 
-async def _over(outcome: Any) -> None:
+async def _over(outcome: object) -> None:
     """Wait until what `_fetched` enqueued is over, well or not."""
     for each in outcome if isinstance(outcome, tuple) else (outcome,):
         if isinstance(each, tuple):

@@ -120,7 +120,7 @@ def _looked_at(main: object, options: EmulatorOptions | None, backend: str) -> E
 
 
 def _trio_run(
-    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[Any, ...]
+    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[object, ...]
 ) -> T:
     """Run a program by `trio.run`, with a driver that has threads of its own."""
     trio, results = need_trio(), list[T]()
@@ -134,7 +134,7 @@ def _trio_run(
 
 
 def _scheduled_trio_run(
-    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[Any, ...]
+    main: Callable[..., Coroutine[object, None, T]], options: EmulatorOptions, arguments: tuple[object, ...]
 ) -> T:
     """Run a program inline in a trio run, everything of it by a schedule."""
     options = replace(options, schedule=options.schedule or "plain")
@@ -153,7 +153,7 @@ def _scheduled_trio_run(
 
 
 def run_in_trio(
-    main: Callable[..., Coroutine[object, None, T]], arguments: tuple[Any, ...], driver: Driver, results: list[T]
+    main: Callable[..., Coroutine[object, None, T]], arguments: tuple[object, ...], driver: Driver, results: list[T]
 ) -> None:
     """Run a program inside its driver's scope, in the trio run of the driver's executor."""
     board = board_of(driver)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from inspect import isfunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import TYPE_CHECKING, Final, Never
 from weakref import ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, InvalidType
@@ -204,7 +204,7 @@ class Stream(WorkVerbs):
 
     # ---- waiting
 
-    def __await__(self) -> Generator[Any, Any, Stream]:
+    def __await__(self) -> Generator[object, object, Stream]:
         context = self._queue.context
         context.check_alive()
         context.free_dropped()

@@ -50,10 +50,10 @@ class MemoryVerbs(InProcess):
 
     @overload
     def copy(
-        self, dst: Buffer, src: Any, nbytes: int | None = None, *, link: Link | None = None
+        self, dst: Buffer, src: object, nbytes: int | None = None, *, link: Link | None = None
     ) -> Completion[None]: ...
     @overload
-    def copy(self, dst: Host, src: Any, nbytes: int | None = None) -> Completion[Host]: ...
+    def copy(self, dst: Host, src: object, nbytes: int | None = None) -> Completion[Host]: ...
     def copy(self, dst: Any, src: Any, nbytes: int | None = None, *, link: Any = None) -> Completion:  # noqa: C901  # fast
         """Enqueue a copy of `src` to `dst`: each a Buffer, a DeviceArray or host memory (numpy, a buffer, DLPack).
 
@@ -110,7 +110,7 @@ class MemoryVerbs(InProcess):
         item = queue.submit(copy, result) if queue.context.resources is None else _copy_on(queue, copy, result)
         return queue.keep(item, (into, source)) if foreign else item
 
-    def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion[None]:
+    def fill(self, dst: Buffer, value: object, count: int | None = None) -> Completion[None]:
         """Enqueue a fill of `dst` with `value`: of an array's dtype, else a byte, a numpy scalar or 1, 2, 4 bytes.
 
         `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
@@ -140,8 +140,8 @@ class MemoryVerbs(InProcess):
     @overload
     def upload(self, host: bytes | bytearray) -> DeviceArray[np.uint8]: ...
     @overload
-    def upload(self, host: Any) -> DeviceArray: ...
-    def upload(self, host: Any) -> DeviceArray:
+    def upload(self, host: object) -> DeviceArray: ...
+    def upload(self, host: object) -> DeviceArray:
         """Allocate an array for `host`, enqueue the copy, and return the array.
 
         `host` is anything np.asarray takes, a buffer, bytes (as uint8) or an array of another library in host memory
@@ -212,8 +212,8 @@ class MemoryVerbs(InProcess):
     @overload
     def empty_like(self, other: DeviceArray[Scalar] | npt.NDArray[Scalar]) -> DeviceArray[Scalar]: ...
     @overload
-    def empty_like(self, other: Any) -> DeviceArray: ...
-    def empty_like(self, other: Any) -> DeviceArray:
+    def empty_like(self, other: object) -> DeviceArray: ...
+    def empty_like(self, other: object) -> DeviceArray:
         """Allocate an array of another's shape and dtype."""
         return self.empty(*shape_and_dtype(other))
 
@@ -269,7 +269,7 @@ def _link(queue: OwningQueue, source: int, target: int, link: Link | None) -> Li
     return link
 
 
-def _copy_scattered(queue: OwningQueue, copy: tuple[Any, ...], result: object) -> Completion:
+def _copy_scattered(queue: OwningQueue, copy: tuple[object, ...], result: object) -> Completion:
     return queue.keep(queue.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
 
 

@@ -134,7 +134,7 @@ class WorkVerbs(MemoryVerbs):
     def launch(  # type: ignore[misc]  # mypy finds no options in the keywords
         self,
         kernel: Kernel,
-        config: Any,
+        config: object,
         /,
         *arguments: object,
         shared: int | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from atops.base.dtypes import Scalar_co
 from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
@@ -73,7 +73,7 @@ def forget(context: DeviceContext, variable: Variable) -> None:
     free_when_idle(context, free, span.allocation)
 
 
-def _variable(which: Any) -> Variable:
+def _variable(which: object) -> Variable:
     if isinstance(which, Variable):
         return which
     if not isinstance(which, str):

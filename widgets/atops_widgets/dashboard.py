@@ -69,7 +69,7 @@ class Dashboard(ipywidgets.GridBox):
         kinds: list[int] = np.flatnonzero(counts[0] + counts[1]).tolist()
         return kinds
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | dict[str, Any] | None:
+    def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict[str, Any], dict[str, Any]] | dict[str, Any] | None:
         self.feed.poll()  # so that the SVGs show what is over by now
         if not self.feed.live:
             for widget in self.widgets:

@@ -367,7 +367,7 @@ class ConfiguredContext(DteContext):
         start(event, thread, self, sys._getframe(depth))
         return event
 
-    def _set_address(self, role: str, memory: Any) -> None:
+    def _set_address(self, role: str, memory: object) -> None:
         thread, descriptor = self._patched(f"set_{role}_addr")
         operand, _ = operand_of(thread, memory, role, descriptor.operation.name, self.shared)
         try:

@@ -212,7 +212,7 @@ def check_destroyed(block: Block) -> None:
         raise DteError("; ".join(f"{each!r} was never destroyed; call destroy(), or use dte_scope" for each in held))
 
 
-def _known(operand: Any, pad: Array) -> Array | None:
+def _known(operand: object, pad: Array) -> Array | None:
     """Return the array of what needs no further look: of the context's own scratchpad, or of live global memory."""
     if type(operand) is ndarray:
         return operand if operand.base is pad or _is_plain_view(operand, pad) else None
@@ -257,7 +257,7 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
 
 
 def _issue_lent(
-    thread: KernelThread, operation: Operation[...], context: DteContext, destination: Any, source: Any,
+    thread: KernelThread, operation: Operation[...], context: DteContext, destination: object, source: object,
     parameters: Parameters, depth: int, now: bool,
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer of a block's context; raise for any other, which is not free."""

@@ -217,7 +217,7 @@ class DteEvent(Request):
         """Return where the transfer was issued."""
         return Site(self.code, self.issued)
 
-    def _turns(self) -> Generator[Any, Any, None]:
+    def _turns(self) -> Generator[object, object, None]:
         """Suspend until the transfer is done: a thread parked while bytes were moved asks again how that ended."""
         while self.state is not DONE:
             yield self

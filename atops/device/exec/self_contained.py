@@ -11,7 +11,7 @@ import dis
 import enum
 from functools import lru_cache
 from types import CodeType, EllipsisType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def _is_exception(name: str) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
-def _value(value: Any, seen: set[int]) -> bool:
+def _value(value: object, seen: set[int]) -> bool:
     """Return whether an object that a function names is one that nothing changes, or is looked into here."""
     if isinstance(value, PLAIN):
         return True

@@ -75,13 +75,13 @@ class NativeEntry(Protocol):
     allocations: tuple[Allocation, ...]
     plan: _Plan | None  # of the grid that runs it, once a block of it has begun
 
-    def on(self, chip: Any, watched: bool) -> tuple[NativeLoaded, int]:
+    def on(self, chip: object, watched: bool) -> tuple[NativeLoaded, int]:
         """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
 
         `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
         """
 
-    def find(self, address: int, chip: Any) -> Allocation | None:
+    def find(self, address: int, chip: object) -> Allocation | None:
         """Return the live memory of the chip that an address of the host is in."""
 
 
@@ -409,7 +409,7 @@ def _show(text: Any, count: int) -> None:
 _FIND, _PRINT = FIND(_find), PRINT(_show)  # one for all runs: to make one takes as long as an empty launch
 
 
-def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, Any]:
+def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, object]:
     """Return the L2 and the L1 of each thread; those of a cluster's first SIPs are kept."""
     known = cluster.native
     if known is None:

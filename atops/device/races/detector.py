@@ -121,7 +121,7 @@ class LaunchDetector:
         """Return the memory that an address of an access lies in."""
         return self.memories[max(each for each in self.memories if each <= address)]
 
-    def touched(self, memory: Any, start: int, size: int, write: bool) -> None:
+    def touched(self, memory: object, start: int, size: int, write: bool) -> None:
         """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""
         self._touched.append((memory, start, start + size, write, None, False))
 

@@ -182,7 +182,7 @@ class ThreadTouches:
         if self.detector is not None:
             self.detector.release(what)
 
-    def acquire(self, what: tuple[Any, ...]) -> None:
+    def acquire(self, what: tuple[object, ...]) -> None:
         """Note that the thread looks at a signal. What a barrier's phase gives, the turn after the wait needs."""
         if what[0] == "signal":
             self._footprint.read(("signal", self.thread.grid.chip.ordinal, what[1]))

@@ -63,7 +63,7 @@ class _HipBridge(Bridge[hipError_t]):
             return answer, fail
         success = hipError_t.hipSuccess
 
-        def pointer(outcome: Any) -> Answer:
+        def pointer(outcome: object) -> Answer:
             return success, Pointer(outcome) if type(outcome) is int else outcome
 
         return pointer, fail

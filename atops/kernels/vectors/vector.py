@@ -32,7 +32,7 @@ def _binary(cpp: str, convert: Convert = exact, gives_mask: bool = False) -> Cal
     """Return the method for a binary operator whose result has its operands' type, or the mask type of that."""
     role = f"y of {cpp}"
 
-    def method(self: V, other: Any) -> V:
+    def method(self: V, other: object) -> V:
         kind = self.type
         compute = kind.operators[cpp]
         if type(other) is not type(self) or other.type is not kind:

@@ -33,7 +33,7 @@ class KernelSteps:
         self._now = tracer.clock.now
         self._seq = seq
         self._lock = threading.Lock()
-        self._barriers: dict[int, tuple[int, Any]] = {}  # by identity: number, and the barrier, so that it stays so
+        self._barriers: dict[int, tuple[int, object]] = {}  # by identity: number, and the barrier, so that it stays so
         self._waited: dict[KernelThread, DteEvent] = {}
         self._transfers: dict[int, int] = {}  # by identity, those that a thread waits for
         self._transfer = 0

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atops.base.errors import IllegalState, InvalidType
 from atops.base.waiting.current_loop import running_loop_adapter
@@ -70,7 +70,7 @@ class OneCoroutine:
     So a coroutine that was refused, skipped or dropped is not reported as never awaited.
     """
 
-    def __init__(self, coroutine: Coroutine[object, None, Any]) -> None:
+    def __init__(self, coroutine: Coroutine[object, None, object]) -> None:
         self.__qualname__ = self.name_of(coroutine)  # what messages call a command's function
         self._left = [coroutine]  # an operation of a list is one step: only one of two threads finds it there
 

@@ -203,7 +203,7 @@ def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
     2.11).
     """
 
-    def look_and_run(command: Any, item: Completion) -> bool:
+    def look_and_run(command: object, item: Completion) -> bool:
         for memory, start, end in reads(command):
             if memory.device is not None:
                 for entry in item.queue.board.context(memory.device).prefetched.stale(memory, start, end):

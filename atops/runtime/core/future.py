@@ -85,7 +85,7 @@ class FutureLike(InProcess, _Future[T_co], Generic[T_co]):  # type: ignore[overr
         """Have nothing of Future's: neither its lock nor its state."""
 
     @abstractmethod
-    def __await__(self) -> Generator[Any, Any, T_co]:
+    def __await__(self) -> Generator[object, object, T_co]:
         """Wait until it is over. Cancelling the wait leaves the work alone."""
 
     async def wait(self) -> T_co:

@@ -7,7 +7,7 @@ all of which a `Watch` has. It is made at the first such look, so other commands
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from atops.base.errors import IllegalState, NotSupported
@@ -23,11 +23,11 @@ PENDING, FINISHED, CANCELLED = "PENDING", "FINISHED", "CANCELLED_AND_NOTIFIED"  
 class _Waiter(Protocol):
     """What concurrent.futures waits with."""
 
-    def add_result(self, future: Any) -> None: ...
+    def add_result(self, future: object) -> None: ...
 
-    def add_exception(self, future: Any) -> None: ...
+    def add_exception(self, future: object) -> None: ...
 
-    def add_cancelled(self, future: Any) -> None: ...
+    def add_cancelled(self, future: object) -> None: ...
 
 
 class Watch:
@@ -36,7 +36,7 @@ class Watch:
     def __init__(self) -> None:
         self.condition = threading.Condition()
         self.state = FINISHED
-        self.waiters: list[tuple[_Waiter, Any]] = []  # each with the completion or event that it was given
+        self.waiters: list[tuple[_Waiter, object]] = []  # each with the completion or event that it was given
         self._record: ref[Completion] | None = None
 
     def look(self, record: Completion | None) -> Watch:
@@ -91,7 +91,7 @@ class _End:
 class Watchers:
     """The waiters of a watch, as a list that concurrent.futures appends to and removes from, its condition held."""
 
-    def __init__(self, watch: Watch, thing: Any, record: Completion | None) -> None:
+    def __init__(self, watch: Watch, thing: object, record: Completion | None) -> None:
         self._watch = watch
         self._thing = thing
         self._record = record

@@ -44,7 +44,7 @@ class BuildOptions(NamedTuple):
     memory: int
 
 
-def build_file(model: Any, options: BuildOptions) -> ExecutableFile:
+def build_file(model: object, options: BuildOptions) -> ExecutableFile:
     """Return the executable of a model. Raises as `atops.executable.build` does, but for what cannot be evaluated."""
     onnx = onnx_package()
     source = _read(onnx, model)

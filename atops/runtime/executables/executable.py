@@ -435,7 +435,7 @@ class _GraphLaunch:
     def prepare(self, grid: object) -> None:
         """Look at nothing: there is no target and no promise."""
 
-    def finish(self, thread: Any, value: object) -> None:
+    def finish(self, thread: object, value: object) -> None:
         """Settle nothing: it issues no transfers and returns no value."""
 
     def __repr__(self) -> str:

@@ -379,7 +379,7 @@ def _record(kind: type[Any], row: object) -> Any:
     return record
 
 
-def _field(hint: Any, value: Any, name: str) -> Any:
+def _field(hint: object, value: object, name: str) -> Any:
     if hint == tuple[int, ...]:
         if type(value) is list and all(type(each) is int for each in value):
             return tuple(value)

@@ -244,7 +244,7 @@ class InlineExecutor(Executor):
                 each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
         return True
 
-    def _stands(self, wait: Any) -> bool:
+    def _stands(self, wait: object) -> bool:
         """Whether what a task or a stream waits for is ended by streams or by other tasks of the loop alone."""
         if isinstance(wait, TaskWaiter):
             return True

@@ -39,7 +39,7 @@ def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:
     return place, inside
 
 
-def stands_at(task: Any) -> str:
+def stands_at(task: object) -> str:
     """Return the innermost "file:line" of the program at which a task goes on, or waits; empty where it has none."""
     frame, _ = frames_of(task)
     return "" if frame is None else f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -15,7 +15,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -146,7 +146,7 @@ class _Time(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_int64))
 
 
-def _syscall(number: int | None, address: int, operation: int, value: int, limit: Any) -> None:
+def _syscall(number: int | None, address: int, operation: int, value: int, limit: object) -> None:
     _LIBC.syscall(
         ctypes.c_long(number or 0), ctypes.c_void_p(address), ctypes.c_int(operation), ctypes.c_uint32(value), limit,
         None, ctypes.c_int(0),

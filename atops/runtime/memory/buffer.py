@@ -190,7 +190,7 @@ class Buffer(Collectable):
         start, stop = bounds(index, self.nbytes, self)
         return self._part(Buffer(self.allocation, self.offset + start, stop - start))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         """Refuse: a store is a command of a stream. Raises InvalidType."""
         raise InvalidType(
             f"{self!r} is device memory, no item of which is assigned; stream.copy(x[start:stop], values) stores there "
@@ -394,7 +394,7 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         return f"<DeviceArray {self.shape} {self.dtype} at {self.address:#x} on {self.allocation.where}{fate}>"
 
 
-def shape_and_dtype(other: Any) -> tuple[tuple[int, ...], Any]:
+def shape_and_dtype(other: Any) -> tuple[tuple[int, ...], object]:
     """Return the shape and element type of an array of any library. Raises InvalidType for what has none."""
     try:
         return tuple(other.shape), other.dtype
@@ -402,7 +402,7 @@ def shape_and_dtype(other: Any) -> tuple[tuple[int, ...], Any]:
         raise InvalidType(f"{type(other).__name__} is no array; expected one with a shape and a dtype") from None
 
 
-def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
+def extents_of(shape: object, size: int | None = None) -> tuple[int, ...]:
     """Return a shape as a tuple of extents; one of them may be -1 where `size` elements are to be shaped.
 
     Raises InvalidType for what is no int or sequence of ints, InvalidValue for a negative extent or another size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atops.base.errors import InvalidValue, NotFound
 from atops.runtime.core.event import Event
@@ -35,7 +35,7 @@ class ConstantBuffers:
         self._by_key: dict[int, ConstantBuffer] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: int, size: int, stream: Stream, allocate: Callable[[], Buffer], source: Any) -> Buffer:
+    def get(self, key: int, size: int, stream: Stream, allocate: Callable[[], Buffer], source: object) -> Buffer:
         """Return the memory of `key` and count one more user; new memory takes its contents from `source`.
 
         `stream` uploads, or waits for the upload. Raises NotFound for a new key without a source, InvalidValue for a
@@ -63,7 +63,7 @@ class ConstantBuffers:
                 del self._by_key[key]
                 stream.free(known.memory)
 
-    def _upload(self, key: int, stream: Stream, allocate: Callable[[], Buffer], source: Any) -> ConstantBuffer:
+    def _upload(self, key: int, stream: Stream, allocate: Callable[[], Buffer], source: object) -> ConstantBuffer:
         if source is None:
             raise NotFound(f"there is no constant buffer {key:#x}, and no init_data to make one of")
         memory = allocate()

@@ -156,12 +156,12 @@ def copy_kind(to: int, back: int) -> int:
     return D2D if to == back else PEER
 
 
-def _bytes_in(value: Any, dtype: DType) -> bytes:
+def _bytes_in(value: object, dtype: DType) -> bytes:
     check_range(value, dtype)
     return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
 
 
-def fill_pattern(value: Any, dtype: DType | None) -> bytes:
+def fill_pattern(value: object, dtype: DType | None) -> bytes:
     """Return the bytes that a fill repeats: of the array's type, of a numpy scalar's, or one byte of an int.
 
     Raises InvalidValue when `value` does not fit, InvalidType when it is no number.
@@ -202,7 +202,7 @@ def check_range(value: Any, dtype: DType) -> None:
 
 
 def word_of(
-    target: Any, value: int, condition: Condition | str, width: int, mask: int | None = None
+    target: object, value: int, condition: Condition | str, width: int, mask: int | None = None
 ) -> Word:
     """Resolve the word that a value wait or a value write is about.
 

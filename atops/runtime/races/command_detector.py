@@ -138,7 +138,7 @@ class CommandDetector:
         begin = self.begin
 
         def looked_at(run: Run) -> Run:
-            def look_and_run(command: Any, item: Completion) -> bool:
+            def look_and_run(command: object, item: Completion) -> bool:
                 if not item.duty:
                     begin(item)
                     return run(command, item)

@@ -358,7 +358,7 @@ class ChosenLoop(InlineLoop):
         finally:
             self._ready.no_choice = False
 
-    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
+    def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
         """Raise NotSupported: when a thread ends is the system's choice."""
         raise NotSupported(
             f"{func!r} was to run in a thread of its own; under a schedule everything that comes next is chosen, and "
@@ -448,6 +448,6 @@ class ReadySteps:
         return iter(self._urgent)
 
 
-def _wakes_loop(callback: Any) -> bool:
+def _wakes_loop(callback: object) -> bool:
     """Whether this reads what another thread, or a signal handler, has written to wake the loop."""
     return getattr(callback, "__name__", "") == "_read_from_self"

@@ -11,7 +11,6 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 from atops.base.errors import InvalidValue
 from atops.base.options import EmulatorOptions
@@ -99,7 +98,7 @@ def _with_inner(code: CodeType) -> Iterator[CodeType]:
             yield from _with_inner(constant)
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _function_of(value: object) -> FunctionType | None:
     """Return the function that a value is, or has in it as a kernel has."""
     if isinstance(value, FunctionType):
         value = inspect.unwrap(value)

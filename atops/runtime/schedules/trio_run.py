@@ -284,7 +284,7 @@ class _Calls(deque[Any]):
         super().__init__()
         self._executor, self._owner = executor, threading.get_ident()
 
-    def append(self, job: Any) -> None:
+    def append(self, job: object) -> None:
         """Take a call."""
         if threading.get_ident() != self._owner:
             self._executor.refuse_thread(threading.current_thread().name)

@@ -85,7 +85,7 @@ def _type_of(parameter: CParameter, out: bool) -> Any:
 def _guarded(function: Function, body: Callback) -> Callback:
     """Let nothing come out into C."""
 
-    def called(*given: Any) -> Any:
+    def called(*given: object) -> Any:
         try:
             return body(*given)
         except BaseException as error:
@@ -98,7 +98,7 @@ def _guarded(function: Function, body: Callback) -> Callback:
 def _refused(function: Function) -> Callback:
     said: list[bool] = []
 
-    def called(*_: Any) -> int:
+    def called(*_: object) -> int:
         if not said:
             said.append(True)
             print(f"{function.name} is not there for host code in C++", file=sys.stderr)
