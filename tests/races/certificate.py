@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import atops
-from atops.base.choice import Plain
+from atops.base.choice import Chooser, Plain
 from atops.checking.runner import Runner, classified
 from atops.checking.search import Ended, Failure
 from tests.races.programs import PROGRAMS, Program, Runnable
 from tests.races.synchronisation import Mutant, mutants
 
-__all__ = ("NOT_SEEN", "REDUNDANT", "Judge", "Verdict", "quiet")
+__all__ = ("NOT_SEEN", "REDUNDANT", "Judge", "Verdict", "quiet", "quietly")
 
 # Mutants that nothing can notice, because another line orders the same things: which one. By program and text.
 REDUNDANT = {
@@ -77,14 +77,14 @@ class Judge:
         self.program = program
         self.mutants = list(mutants(program.text))
         self.known: set[tuple[object, ...]] = set()
-        ended, races, _ = self._run(ast.parse(program.text), program.options)
+        ended, races, _ = self.run(ast.parse(program.text), program.options)
         self.known = {race.key for race in races}  # where they are a page's or a notebook's subject
         self.broken = "" if ended.failure is None or _only_races(ended) else ended.failure.text
 
     def first_run(self, tree: ast.Module, strict: bool = False) -> Verdict:
         """Run once under the detectors, first come, first served, and return what is not known of the program."""
         options = replace(self.program.options, strict=True) if strict else self.program.options
-        ended, races, warned = self._run(tree, options)
+        ended, races, warned = self.run(tree, options)
         mode = ", in strict mode" if strict else ""
         for race in races:
             if race.key not in self.known:
@@ -96,18 +96,20 @@ class Judge:
             return Verdict(kind + mode, f"{type(error).__name__}: {ended.failure.text}")
         return Verdict("never awaited", warned) if warned else Verdict("", "")
 
-    def _run(self, tree: ast.Module, options: atops.EmulatorOptions) -> tuple[Ended, list[atops.Race], str]:
+    def run(
+        self, tree: ast.Module, options: atops.EmulatorOptions, chooser: Chooser | None = None
+    ) -> tuple[Ended, list[atops.Race], str]:
         """Run once. Return how it ended, what the detectors have found, and which coroutine was never awaited."""
         try:
             runnable = self.program.runnable(tree)
         except Exception as error:
             return Ended(failure=classified(error)), [], ""
         runner = _Runner(runnable, (), options, STEPS)
-        with warnings.catch_warnings(record=True) as caught, _quietly():
+        with warnings.catch_warnings(record=True) as caught, quietly():
             warnings.simplefilter("always")
             try:
                 with runner, _no_longer_than(PATIENCE):
-                    ended = runner(Plain())
+                    ended = runner(chooser or Plain())
             except KeyboardInterrupt:
                 said = f"a host that spins: not over after {PATIENCE} s"
                 return Ended(failure=Failure("never ends", said, TimeoutError())), [], ""
@@ -123,7 +125,7 @@ class Judge:
         if verdict := self.first_run(mutant.tree, strict=True):
             return verdict
         runnable = self.program.runnable(mutant.tree)
-        with warnings.catch_warnings(), _quietly():
+        with warnings.catch_warnings(), quietly():
             warnings.simplefilter("ignore")
             report = atops.check(
                 runnable, schedules, options=self.program.options, replays=0, steps=STEPS, same_result=True
@@ -149,7 +151,7 @@ class _Runner(Runner):
         super()._note_races(driver)
         self.found += driver.report().races
 
-    def __call__(self, chooser: Plain) -> Ended:  # type: ignore[override]
+    def __call__(self, chooser: Chooser) -> Ended:
         self.found.clear()
         return super().__call__(chooser)
 
@@ -167,7 +169,7 @@ def _no_longer_than(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Keep what programs print, log and write into files to themselves."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -185,7 +187,7 @@ def _quietly() -> Iterator[None]:
 def quiet(program: Program, schedules: int, seed: int = 0) -> atops.CheckReport:
     """Check a program as it stands, in its smaller form, under the detectors."""
     made = program.few or program.made
-    with warnings.catch_warnings(), _quietly():
+    with warnings.catch_warnings(), quietly():
         warnings.simplefilter("ignore")
         runnable = made(ast.parse(program.text), f"{program.name}.py")
         return atops.check(runnable, schedules, options=program.options, seed=seed, replays=0, steps=STEPS)

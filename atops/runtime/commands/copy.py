@@ -220,6 +220,8 @@ def run_on_engine(
     share: CopyEngines | None = item.share if context is stream.context else None
     if board.executor.touches is not None:
         action = board.executor.touches.copying(item, context, direction, action)
+    if board.detector is not None:
+        action = board.detector.moving(item, action)
 
     def work() -> None:
         item.engine = job.engine

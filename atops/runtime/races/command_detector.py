@@ -256,12 +256,30 @@ class CommandDetector:
         """
         memory, start, stop, _ = touch
         assert isinstance(memory, Allocation), "asked"
-        for writer in self._writers(memory, start, stop):
-            if writer.signal:
-                epoch.come_after(writer)
-                self._device(epoch.device).learned[epoch.order] = epoch
+        for writer in self._told_by_word(memory, start, stop):
+            epoch.come_after(writer)
+            self._device(epoch.device).learned[epoch.order] = epoch
         look = copy(epoch)
         look.signal = True
+        return look
+
+    def _told_by_word(self, memory: Allocation, start: int, stop: int) -> list[Epoch]:
+        return [writer for writer in self._writers(memory, start, stop) if writer.signal]
+
+    def moving(self, item: Completion, action: Callable[[], None]) -> Callable[[], None]:
+        """Return `action`, which moves a copy's bytes: one of a word sees what is there then, not when it began."""
+        command, epoch = item.command, item.epoch
+        if command.__class__ is not Copy or command.size > WORD or epoch is None:
+            return action
+        if not isinstance(memory := command.src, Allocation):
+            return action
+
+        def look() -> None:
+            with self._lock:
+                if told := self._told_by_word(memory, command.src_offset, command.src_offset + command.size):
+                    epoch.told = [*(epoch.told or ()), *told]
+            action()
+
         return look
 
     def _show(self, epoch: Epoch, memory: Allocation, word: bool, copied: bool = False) -> None:
