@@ -218,7 +218,7 @@ class Board(InProcess):
 
     def _make_context(self, ordinal: int) -> DeviceContext:
         context = DeviceContext(self, ordinal)
-        context.default_pool = MemoryPool(context, name=f"default pool of device {ordinal}")
+        context.default_pool = MemoryPool(context, name=f"default pool of device {ordinal}", default=True)
         return context
 
     def replace_context(self, ordinal: int) -> DeviceContext:

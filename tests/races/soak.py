@@ -1,7 +1,7 @@
 """Thousands of schedules of each program that is right, under the detectors: none of them may say anything.
 
-`python -m tests.races.soak [NAME ...] [--schedules N] [--processes N] [--into FILE]`. Each part that is done has its line
-in the file, and a part with a line there is not done again: a soak that was ended goes on where it stood.
+`python -m tests.races.soak [NAME ...] [--schedules N] [--processes N] [--into FILE]`. Each part that is done has its
+line in the file, and a part with a line there is not done again: a soak that was ended goes on where it stood.
 """
 
 from __future__ import annotations

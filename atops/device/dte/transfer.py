@@ -420,7 +420,9 @@ def operand_of(thread: KernelThread, memory: Any, role: str, operation: str, sha
             memory = meant()
     if type(memory) is Span:
         allocation, space, array = memory.allocation, memory.space, memory.array
-        if allocation is not None and not allocation.alive:
+        if allocation is None:  # a scratchpad, in strict mode or with the detectors: it has to be this thread's
+            _space_of(thread, array, f"{role} of {operation}")
+        elif not allocation.alive:
             raise allocation.violation(memory.offset, array.nbytes, f"{operation} of {thread} at {caller()}")
     else:
         space, array = _space_of(thread, memory, f"{role} of {operation}"), memory

@@ -66,11 +66,16 @@ class Banks:
         self.used = 0
         self.peak = 0
 
-    def allocate(self, size: int, bank: int | None = None, top_down: bool = False) -> int:
-        """Take `size` bytes, in `bank` only or wherever they fit, and return their address. Raises NoRoom."""
+    def allocate(
+        self, size: int, bank: int | None = None, top_down: bool = False, beside: bool = False
+    ) -> int:  # fmt: skip
+        """Take `size` bytes, in `bank` only or wherever they fit, and return their address. Raises NoRoom.
+
+        `beside`: with no gap before them, although the ranges of these banks are kept apart.
+        """
         granule = self._granule
         need = -(-size // granule) or 1
-        if self._apart and not top_down and bank is None and (start := self._free.take_best(need + 1)) >= 0:
+        if self._apart and not (top_down or beside) and bank is None and (start := self._free.take_best(need + 1)) >= 0:
             self._free.give(start, start + 1)
             start += 1
         elif top_down or bank is not None or (start := self._free.take_best(need)) < 0:

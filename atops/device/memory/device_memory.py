@@ -137,14 +137,16 @@ class DeviceMemory:
 
     def allocate(
         self, size: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, site: object = None,
-        label: str = "", zero_ok: bool = True, stream: int = -1,
+        label: str = "", zero_ok: bool = True, stream: int = -1, beside: bool = False,
     ) -> Allocation:
         """Set `size` bytes aside, at a multiple of the granule; what they contain is left over from earlier use.
 
         `bank` None: the best fit of all banks, across banks only if no single one holds it; else in that bank alone.
         `top_down`: the highest address that fits. `size` 0 gives an address of its own with no bytes; without
         `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package), `stream`
-        whose it is. Raises OutOfMemory, InvalidValue for a negative size or a bank unknown, NotInitialized when closed.
+        whose it is; `beside` as of `Banks.allocate`.
+
+        Raises OutOfMemory, InvalidValue for a negative size or a bank unknown, NotInitialized when closed.
         """
         if type(size) is not int or size <= 0:
             size = _checked_size(size, zero_ok)
@@ -160,7 +162,7 @@ class DeviceMemory:
                 arena = self._arena or self._open()
                 if self._returned:
                     self._settle()
-                offset = self._banks.allocate(size, bank, top_down)
+                offset = self._banks.allocate(size, bank, top_down, beside)
                 address = self.base_address + offset
                 allocation = Allocation(
                     address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,

@@ -23,13 +23,15 @@ UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until 
 class Ledger:
     """The blocks of one pool and its figures in bytes. It takes memory from the device and gives it back."""
 
-    __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "held", "lent", "limit",
-                 "memory", "reserved", "reserved_high", "shared", "threshold", "used", "used_high")  # fmt: skip
+    __slots__ = ("beside", "blocks", "counts", "destroyed", "early", "freed", "given", "granule", "held", "lent",
+                 "limit", "memory", "reserved", "reserved_high", "shared", "threshold", "used",
+                 "used_high")  # fmt: skip
 
-    def __init__(self, memory: DeviceMemory, granule: int, limit: int) -> None:
+    def __init__(self, memory: DeviceMemory, granule: int, limit: int, beside: bool = False) -> None:
         self.memory = memory
         self.granule = granule
         self.limit = limit  # the most to reserve
+        self.beside = beside  # its blocks may touch each other, and be joined, where the device keeps others apart
         self.threshold = 0  # reserved bytes that synchronising leaves alone
         self.destroyed = False
         # Frees that found the lock taken: serial, order, group, completion. The next holder of the lock does them.
@@ -56,7 +58,7 @@ class Ledger:
         while True:
             if self.reserved + need <= self.limit:
                 try:
-                    allocation = self.memory.allocate(size, site=site, stream=stream)
+                    allocation = self.memory.allocate(size, site=site, stream=stream, beside=self.beside)
                 except OutOfMemory:
                     pass
                 else:

@@ -107,9 +107,13 @@ class MemoryPool(InProcess, Collectable):
     )  # fmt: skip
 
     def __init__(
-        self, context: DeviceContext | None = None, *, max_size: int | None = None, name: str = ""
-    ) -> None:
-        """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue."""
+        self, context: DeviceContext | None = None, *, max_size: int | None = None, name: str = "",
+        default: bool = False,
+    ) -> None:  # fmt: skip
+        """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue.
+
+        `default`: it is the device's own, whose blocks the detectors keep apart; those of others have to fit together.
+        """
         if not isinstance(context, DeviceContext):
             raise InvalidType(f"MemoryPool({context!r}) makes no pool; use device.create_pool()")
         if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
@@ -120,7 +124,8 @@ class MemoryPool(InProcess, Collectable):
         self.reuse_allow_internal_dependencies = True
         self._granted: dict[int, Access] = {}  # the rights of other devices than its own
         self.lock = context.pool_lock
-        self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
+        limit = max_size or context.memory.total
+        self._ledger = Ledger(context.memory, context.arch.malloc_alignment, limit, beside=not default)
         self._ledger.blocks.host = context.order.host
         self.when_collected(context.board.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
         with self.lock:

@@ -52,7 +52,7 @@ from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
+from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen, unused
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -185,7 +185,7 @@ class CommandDetector:
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
-                self._late += unread_races(self._unread(kind, [*row.touches(command)]), epoch)
+                self._late += unread_races(self._unread(epoch, kind, [*row.touches(command)]), epoch)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
@@ -210,27 +210,34 @@ class CommandDetector:
         with self._lock:
             self._fresh.stored(memory, 0, memory.size)
 
-    def _unread(self, kind: type, touches: list[Touch]) -> list[Unread]:
-        """Return what a command that begins reads of what nothing has stored to."""
+    def _unread(self, epoch: Epoch, kind: type, touches: list[Touch]) -> list[Unread]:
+        """Return what a command that begins uses of what nothing has stored to. A copy uses no byte that it moves."""
         device = [(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)]
         if kind is not Copy and kind is not ScatteredCopy:
             return self._unread_of(device)
         shown = any(memory.host_visible for memory, _, _, write in device if write)  # pinned, say: as to the host
-        if len(device) == len(touches) and not shown:  # within device memory: no bytes of it are looked at
+        if len(device) == len(touches) and not shown:  # within device memory
             if kind is Copy and len(touches) == 2 and not self._in_a_kernel(device[0][0]):
                 self._fresh.copied(*touches)
                 return []
-            return self._unread_of([each for each in device if each[3]])
-        unwritten = size = 0
-        for memory, start, stop, write in device:
-            if not write:
-                size += stop - start
-                left = () if self._in_a_kernel(memory) else self._fresh.left(memory, start, stop)
-                unwritten += sum(end - first for first, end in left)
-        if unwritten < size:
-            self.findings.padding += unwritten
-            return self._unread_of([each for each in device if each[3]])
-        return self._unread_of(device)
+        else:
+            self._show_unwritten(epoch, [each[:3] for each in device if not each[3]])
+        return self._unread_of([each for each in device if each[3]])
+
+    def _show_unwritten(self, epoch: Epoch, read: list[tuple[Allocation, int, int]]) -> None:
+        """Note what the host is shown of what nothing has stored to: what it does with it is not seen.
+
+        Beside bytes that were written it is padding, as a rule, and counted.
+        """
+        found = [
+            (memory, 0 if self._in_a_kernel(memory) else self._fresh.size_left(memory, start, stop))
+            for memory, start, stop in read
+        ]  # fmt: skip
+        unwritten = sum(size for _, size in found)
+        self.findings.padding += unwritten
+        if unwritten and unwritten == sum(stop - start for _, start, stop in read):
+            for memory in dict.fromkeys(memory for memory, _ in found):
+                self.findings.escaped(unused(memory, epoch))
 
     def _in_a_kernel(self, memory: Allocation) -> bool:
         """Tell whether a kernel that runs was given memory: what it has stored there is not known before its end."""

@@ -1,9 +1,8 @@
 """What of device memory was allocated and never stored to: who reads it finds whatever was there before.
 
 Only memory whose allocation was seen is looked at, and none that numpy or other processes may store to unseen. A copy
-to other device memory reads nothing of it: what was not written at its source is not written at its target. A copy to
-the host, or to memory that the host sees, of which some bytes were written takes the others along, as padding; they
-are counted.
+to other device memory reads nothing of it: what was not written at its source is not written at its target. Nor does a
+copy to the host, or to memory that the host sees: whether the host uses what it brings cannot be seen.
 """
 
 from __future__ import annotations
@@ -62,6 +61,10 @@ class FreshMemory:
             del self._left[memory.serial]
             return []
         return found[0].common(start, stop)
+
+    def size_left(self, memory: Allocation, start: int, stop: int) -> int:
+        """Return how many of these bytes nothing has stored to."""
+        return sum(end - first for first, end in self.left(memory, start, stop))
 
     def read(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
         """Return what of a read nothing has stored to; it is not returned again."""

@@ -160,7 +160,7 @@ class Findings:
             "accesses in kernels": self.accesses,
             "pairs that k.relaxed allows": self.relaxed,
             "pairs of stores of one value": self.same_value,
-            "unwritten bytes fetched beside written ones": self.padding,
+            "unwritten bytes fetched": self.padding,
         }
         observed |= {what: count for what, count in aside.items() if count}
         said = self._board.executor.said()

@@ -9,7 +9,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen", "unused")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -90,3 +90,11 @@ def unseen(memory: Allocation) -> str:
     if memory.device is None:
         return f"what numpy does with {memory.where} allocated at {memory.site}"
     return f"what others do with memory of device {memory.device} allocated at {memory.site}"
+
+
+def unused(memory: Allocation, epoch: Epoch) -> str:
+    """Say that a copy brings the host nothing but what no command has stored, and what is not known of it."""
+    return (
+        f"what the host does with the bytes of the {epoch.words} at {epoch.site}: nothing has stored to any of them "
+        f"since they were allocated at {memory.site}"
+    )
