@@ -161,18 +161,18 @@ def waiting_lines(grid: Grid) -> list[str]:
 
 
 def _threads(block: Block) -> str:
-    """Say what each group of threads of a block waits at, and where."""
-    groups: dict[str, list[int]] = {}
+    """Say what each group of threads of a block waits at, and where; with the detectors, what it accessed last."""
+    groups: dict[tuple[str, str], list[int]] = {}
     for thread in block.threads:
+        last = "" if thread.race is None else thread.race.last_access()
         if thread.ended:
-            groups.setdefault("left the kernel", []).append(thread.linear)
-        elif (what := thread.stands_at()) is not None:
+            what = "left the kernel"
+        elif (what := thread.stands_at() or "") != "":
             file, line = thread.where()
-            groups.setdefault(f"{what}, {file_shown(file)}:{line}", []).append(thread.linear)
-        else:
-            groups.setdefault("", []).append(thread.linear)
+            what = f"{what}, {file_shown(file)}:{line}"
+        groups.setdefault((what, last), []).append(thread.linear)
     parts = []
-    for what, which in groups.items():
+    for (what, last), which in groups.items():
         one = len(which) == 1
         if what == "left the kernel":
             verb = "has left the kernel" if one else "have left the kernel"
@@ -180,7 +180,7 @@ def _threads(block: Block) -> str:
             verb = f"{'waits' if one else 'wait'} at {what}"
         else:
             verb = "can run"
-        parts.append(f"{_count('thread', which)} {verb}")
+        parts.append(f"{_count('thread', which)} {verb}{last and f' ({last})'}")
     return "; ".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from atops.device.call_site import Site, calling_place
+from atops.device.call_site import Site, calling_place, file_shown
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.access_log import Entry, Flight
 from atops.device.races.clocks import ThreadClock
@@ -52,7 +52,7 @@ Near = tuple[int, int, Sequence[Rect], bool, Flight]  # first byte and end, all 
 class ThreadRaces:
     """What one thread does: its accesses, its transfers, what it learns of others."""
 
-    __slots__ = ("block", "clock", "flights", "relaxed", "seen", "thread", "turn", "unwritten")
+    __slots__ = ("block", "clock", "flights", "last", "relaxed", "seen", "thread", "turn", "unwritten")
 
     def __init__(self, block: BlockRaces, thread: KernelThread, clock: ThreadClock) -> None:
         self.block = block
@@ -60,6 +60,7 @@ class ThreadRaces:
         self.clock = clock
         self.turn = self.seen = 0
         self.flights: list[Near] = []  # ends of transfers that lie in its local memory
+        self.last: Entry | None = None  # what it accessed last, of memory that others reach, or by a transfer
         self.relaxed = 0  # inside how many blocks of k.relaxed
         self.unwritten: Unwritten | None = None
 
@@ -84,7 +85,7 @@ class ThreadRaces:
             return
         rows = self._part(span, key)
         self.turn = turn = self.turn + 1
-        entry = Entry(
+        self.last = entry = Entry(
             self.thread, "stores" if write else "loads", self.clock.now or self.clock.stamp(), turn, *calling_place(3)
         )
         entry.relaxed = self.relaxed > 0
@@ -143,7 +144,7 @@ class ThreadRaces:
     ) -> Flight:
         """Enter a transfer that the thread issues: it is in flight until `waited`."""
         self.turn = turn = self.turn + 1
-        flight = Flight(
+        self.last = flight = Flight(
             self.thread, event.operation.name, self.clock.now or self.clock.stamp(), turn, code, instruction
         )
         context = event.context
@@ -214,6 +215,14 @@ class ThreadRaces:
             log.rows.append((start, run, pitch, count, write, entry))
         if len(log.rows) >= log.most:
             launch.make_room()
+
+    def last_access(self) -> str:
+        """Say what the thread accessed last, and where."""
+        last = self.last
+        if last is None or last.code is None:
+            return "no access to global or shared memory before"
+        site = Site(last.code, last.instruction)
+        return f"last access: {last.what}, {file_shown(site.path)}:{site.line}"
 
     def release(self, what: object) -> None:
         """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier."""

@@ -72,6 +72,10 @@ class ThreadTouches:
         """How many accesses the detector has seen of the thread."""
         return 0 if self.detector is None else self.detector.seen
 
+    def last_access(self) -> str:
+        """Say what the detector has seen last of the thread; "" without one."""
+        return "" if self.detector is None else self.detector.last_access()
+
     @property
     def relaxed(self) -> int:
         """Inside how many blocks of k.relaxed the thread is."""

@@ -218,10 +218,7 @@ def run_on_engine(
     """
     stream, board, engines = item.queue, item.queue.board, context.engines
     share: CopyEngines | None = item.share if context is stream.context else None
-    if board.executor.touches is not None:
-        action = board.executor.touches.copying(item, context, direction, action)
-    if board.detector is not None:
-        action = board.detector.moving(item, action)
+    action = _observed(context, item, direction, action)
 
     def work() -> None:
         item.engine = job.engine
@@ -250,6 +247,16 @@ def run_on_engine(
     if board.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_trace.park(item)
     turn.request()
+
+
+def _observed(
+    context: DeviceContext, item: Completion, direction: Direction, action: Callable[[], None]
+) -> Callable[[], None]:  # fmt: skip
+    """Return an action that tells of itself: to a check of schedules, and to the race detector."""
+    board = item.queue.board
+    if board.executor.touches is not None:
+        action = board.executor.touches.copying(item, context, direction, action)
+    return action if board.detector is None else board.detector.moving(item, action)
 
 
 class _Turn:

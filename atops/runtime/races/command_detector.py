@@ -22,7 +22,7 @@ from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
-from atops.runtime.commands.copy import Copy, ScatteredCopy
+from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
@@ -47,12 +47,12 @@ from atops.runtime.races.command_clock import (
     with_entries,
     with_entry,
 )
-from atops.runtime.races.fresh_memory import FreshMemory, Unread, unread_races
+from atops.runtime.races.fresh_memory import FreshMemory
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen, unused
+from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -95,7 +95,7 @@ class CommandDetector:
         self._orders = Orders()
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
         self._memory = HostMemory()
-        self._fresh = FreshMemory()
+        self._fresh = FreshMemory(self.findings, self._in_a_kernel)
         self._stalls = Stalls()
         self._late: list[Race] = []  # found with the lock held; told without
 
@@ -185,7 +185,7 @@ class CommandDetector:
                 elif isinstance(memory, memoryview):
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
-                self._late += unread_races(self._unread(epoch, kind, [*row.touches(command)]), epoch)
+                self._late += self._fresh.begins(epoch, kind, [*row.touches(command)])
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
@@ -210,51 +210,9 @@ class CommandDetector:
         with self._lock:
             self._fresh.stored(memory, 0, memory.size)
 
-    def _unread(self, epoch: Epoch, kind: type, touches: list[Touch]) -> list[Unread]:
-        """Return what a command that begins uses of what nothing has stored to. A copy uses no byte that it moves."""
-        device = [(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)]
-        if kind is not Copy and kind is not ScatteredCopy:
-            return self._unread_of(device)
-        shown = any(memory.host_visible for memory, _, _, write in device if write)  # pinned, say: as to the host
-        if len(device) == len(touches) and not shown:  # within device memory
-            if kind is Copy and len(touches) == 2 and not self._in_a_kernel(device[0][0]):
-                self._fresh.copied(*touches)
-                return []
-        else:
-            self._show_unwritten(epoch, [each[:3] for each in device if not each[3]])
-        return self._unread_of([each for each in device if each[3]])
-
-    def _show_unwritten(self, epoch: Epoch, read: list[tuple[Allocation, int, int]]) -> None:
-        """Note what the host is shown of what nothing has stored to: what it does with it is not seen.
-
-        Beside bytes that were written it is padding, as a rule, and counted.
-        """
-        found = [
-            (memory, 0 if self._in_a_kernel(memory) else self._fresh.size_left(memory, start, stop))
-            for memory, start, stop in read
-        ]  # fmt: skip
-        unwritten = sum(size for _, size in found)
-        self.findings.padding += unwritten
-        if unwritten and unwritten == sum(stop - start for _, start, stop in read):
-            for memory in dict.fromkeys(memory for memory, _ in found):
-                self.findings.escaped(unused(memory, epoch))
-
     def _in_a_kernel(self, memory: Allocation) -> bool:
         """Tell whether a kernel that runs was given memory: what it has stored there is not known before its end."""
         return any(memory in memories for _, memories in self._running.values())
-
-    def _unread_of(self, touches: list[tuple[Allocation, int, int, bool]]) -> list[Unread]:
-        """Return what of these reads nothing has stored to. What kernels that run may have stored to is not known."""
-        for memory, start, stop, write in touches:
-            if write:
-                self._fresh.stored(memory, start, stop)
-        found = []
-        for memory, start, stop, write in touches:
-            if write or not memory.alive or self._in_a_kernel(memory):
-                continue
-            if ranges := self._fresh.read(memory, start, stop):
-                found.append((memory, ranges))
-        return found
 
     def _polling(self, epoch: Epoch, touch: Touch) -> Epoch:
         """Return a copy of one word as what looks at it: it comes after the `write_value` that it sees.
@@ -342,7 +300,7 @@ class CommandDetector:
                 self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
             if self._fresh:
-                self._late += self._unread_inside(footprint, lines)
+                self._late += self._fresh.launched(footprint, lines)
         try:
             if found or self._late:
                 self._tell(item, found)
@@ -368,17 +326,6 @@ class CommandDetector:
                     if writer.signal and writer.order != epoch.order:
                         epoch.come_after(writer)
                         self._device(epoch.device).learned[epoch.order] = epoch
-
-    def _unread_inside(
-        self, footprint: list[Touched], lines: Mapping[tuple[Site | None, bool], Epoch]
-    ) -> list[Race]:
-        """Return what a launch has read of what nothing has stored to, its own threads neither."""
-        self._unread_of([(memory, start, stop, True) for memory, start, stop, write, *_ in footprint if write])
-        found = []
-        for memory, start, stop, write, line, relaxed in footprint:
-            if not write:
-                found += unread_races(self._unread_of([(memory, start, stop, False)]), lines[line, relaxed])
-        return found
 
     def _note(
         self, epoch: Epoch, memory: Allocation, start: int, stop: int, write: bool, found: _Found, late: bool = False

@@ -7,29 +7,37 @@ copy to the host, or to memory that the host sees: whether the host uses what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 from weakref import ref
 
 from atops.device.call_site import Site
 from atops.device.memory.allocation import Allocation
+from atops.device.races.detector import Touched
 from atops.device.races.race import Access, Race, merged
 from atops.device.races.unwritten import ByteRanges
+from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.core.commands import Touch
 from atops.runtime.races.command_clock import Epoch
-from atops.runtime.races.wording import access_of
+from atops.runtime.races.report import Findings
+from atops.runtime.races.wording import access_of, unused
 
-__all__ = ("UNWRITTEN", "FreshMemory", "Unread", "unread_races")
+__all__ = ("UNWRITTEN", "FreshMemory")
 
 UNWRITTEN: Final = "read of unwritten memory"
 MOST: Final = 4_096  # ranges of one memory: with more all of it counts as written
-Unread: TypeAlias = tuple[Allocation, list[tuple[int, int]]]
+_Read: TypeAlias = tuple[Allocation, int, int, bool]  # bytes of a memory, and whether they are stored to
+_Unread: TypeAlias = tuple[Allocation, list[tuple[int, int]]]
 
 
 class FreshMemory:
-    """The bytes of each memory that nothing has stored to. The detector's lock guards all of it."""
+    """The bytes of each memory that nothing has stored to. The detector's lock guards all of it.
 
-    def __init__(self) -> None:
+    `in_a_kernel` tells whether a kernel that runs was given a memory: what it has stored there is not known yet.
+    """
+
+    def __init__(self, findings: Findings, in_a_kernel: Callable[[Allocation], bool]) -> None:
+        self._findings, self._in_a_kernel = findings, in_a_kernel
         self._left: dict[int, tuple[ByteRanges, ref[Allocation]]] = {}  # by serial; none for what is written
 
     def __bool__(self) -> bool:
@@ -52,6 +60,57 @@ class FreshMemory:
             if not found[0] or len(found[0]) > MOST:
                 del self._left[memory.serial]
 
+    def begins(self, epoch: Epoch, kind: type, touches: list[Touch]) -> list[Race]:
+        """Return the reports of a command that begins. A copy uses no byte that it moves."""
+        device = [(each[0], *each[1:]) for each in touches if isinstance(each[0], Allocation)]
+        if kind is not Copy and kind is not ScatteredCopy:
+            return _races_of(self._unread(device), epoch)
+        shown = any(memory.host_visible for memory, _, _, write in device if write)  # pinned, say: as to the host
+        if len(device) < len(touches) or shown:
+            self._show(epoch, [each for each in device if not each[3]])
+        elif kind is Copy and len(touches) == 2 and not self._in_a_kernel(device[0][0]):
+            self.copied(*touches)
+            return []
+        self._unread([each for each in device if each[3]])
+        return []
+
+    def launched(self, footprint: list[Touched], lines: Mapping[tuple[Site | None, bool], Epoch]) -> list[Race]:
+        """Return the reports of a launch that is over, of what its own threads have not stored to, either."""
+        self._unread([(memory, start, stop, True) for memory, start, stop, write, *_ in footprint if write])
+        found = []
+        for memory, start, stop, write, line, relaxed in footprint:
+            if not write:
+                found += _races_of(self._unread([(memory, start, stop, False)]), lines[line, relaxed])
+        return found
+
+    def _unread(self, touches: list[_Read]) -> list[_Unread]:
+        """Return what of these reads nothing has stored to. What kernels that run may have stored to is not known."""
+        for memory, start, stop, write in touches:
+            if write:
+                self.stored(memory, start, stop)
+        found = []
+        for memory, start, stop, write in touches:
+            if write or not memory.alive or self._in_a_kernel(memory):
+                continue
+            if ranges := self.read(memory, start, stop):
+                found.append((memory, ranges))
+        return found
+
+    def _show(self, epoch: Epoch, reads: list[_Read]) -> None:
+        """Note what the host is shown of what nothing has stored to: what it does with it is not seen.
+
+        Beside bytes that were written it is padding, as a rule, and counted.
+        """
+        unwritten = sum(
+            end - first
+            for memory, start, stop, _ in reads if not self._in_a_kernel(memory)
+            for first, end in self.left(memory, start, stop)
+        )  # fmt: skip
+        self._findings.padding += unwritten
+        if unwritten and unwritten == sum(stop - start for _, start, stop, _ in reads):
+            for memory in dict.fromkeys(memory for memory, *_ in reads):
+                self._findings.escaped(unused(memory, epoch))
+
     def left(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
         """Return what of these bytes nothing has stored to."""
         found = self._left.get(memory.serial)
@@ -61,10 +120,6 @@ class FreshMemory:
             del self._left[memory.serial]
             return []
         return found[0].common(start, stop)
-
-    def size_left(self, memory: Allocation, start: int, stop: int) -> int:
-        """Return how many of these bytes nothing has stored to."""
-        return sum(end - first for first, end in self.left(memory, start, stop))
 
     def read(self, memory: Allocation, start: int, stop: int) -> list[tuple[int, int]]:
         """Return what of a read nothing has stored to; it is not returned again."""
@@ -86,7 +141,7 @@ class FreshMemory:
                 left[serial][0].add(low - start + at, high - start + at)
 
 
-def unread_races(unread: Iterable[Unread], epoch: Epoch) -> list[Race]:
+def _races_of(unread: Iterable[_Unread], epoch: Epoch) -> list[Race]:
     """Return the reports of reads of what nothing has stored to, once for each memory."""
     found = []
     for memory, ranges in unread:

@@ -6,6 +6,7 @@ A program takes the device and whether to be right. What differs between the two
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import threading
 import weakref
@@ -1025,6 +1026,42 @@ def test_a_kernel_whose_threads_all_stand_is_in_the_report() -> None:
 
     report = atops.run(main, atops.EmulatorOptions(detect=True))
     assert "deadlock" in [race.kind for race in report.races]
+
+
+@pytest.mark.parametrize("workers", [1, "sip"])
+def test_a_barrier_that_some_do_not_come_to_tells_what_each_did_last(workers: object) -> None:
+    """The line of the last access of those that wait and of those that left."""
+
+    @k.kernel
+    async def divergent(x: k.Span[np.float32]) -> None:
+        if k.threadIdx.x == 1:
+            x[1] = 1  # left
+            return
+        if k.threadIdx.x == 2:
+            with k.dte_scope() as ctx:
+                await k.memcpy_async(ctx, x[4:8], x[8:12])  # moved
+        if k.threadIdx.x >= 2:
+            return
+        x[0] = 2  # waits
+        await k.syncthreads()
+
+    async def main() -> str:
+        async with atops.Driver(atops.EmulatorOptions(detect=True, workers=workers)) as driver:
+            device = atops.Device(0, driver)
+            one = device.create_stream()
+            with suppress(atops.errors.LaunchFailure):
+                await one.launch(divergent, (1, 4), one.zeros(N))
+            (race,) = (race for race in driver.report().races if race.kind == "deadlock")
+            return str(race)
+
+    said, code = anyio.run(main), divergent.function.__code__
+    lines, first = inspect.getsourcelines(code)
+    at = {word: first + place for place, line in enumerate(lines) for word in ("left", "moved", "waits")
+          if line.rstrip().endswith(f"# {word}")}  # fmt: skip
+    assert f"thread 1 has left the kernel (last access: stores, test_seeded_bugs.py:{at['left']})" in said
+    assert "thread 3 has left the kernel (no access to global or shared memory before)" in said
+    assert f"last access: memcpy, test_seeded_bugs.py:{at['moved']}" in said
+    assert f"last access: stores, test_seeded_bugs.py:{at['waits']}" in said
 
 
 @pytest.mark.parametrize("held", [True, False])
