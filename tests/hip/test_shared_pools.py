@@ -30,7 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CHILD = """
 import sys
+import numpy as np
+from atops import kernels as k
 from atops.hip import hip
+
+@k.kernel
+def store(x: k.Span[np.uint8], value: np.uint8) -> None:
+    x[0] = value
 
 POSIX = hip.hipMemAllocationHandleType.hipMemHandleTypePosixFileDescriptor
 D2H, H2D = hip.hipMemcpyKind.hipMemcpyDeviceToHost, hip.hipMemcpyKind.hipMemcpyHostToDevice
@@ -47,6 +53,13 @@ for line in sys.stdin:
     elif word == "free":
         answer = hip.hipFreeAsync(int(rest[0]), None)
         hip.check(hip.hipDeviceSynchronize())
+    elif word == "access":
+        answer = hip.hipMemPoolGetAccess(pool, hip.hipMemLocation(1, int(rest[0])))
+    elif word == "store":
+        hip.check(hip.hipSetDevice(int(rest[0])))
+        answer = hip.hipLaunchKernel(store, 1, 1, [int(rest[1]), int(rest[2])], 0, None)
+        hip.check(hip.hipDeviceSynchronize())
+        hip.check(hip.hipSetDevice(0))
     print(answer[0].name, *answer[1:], flush=True)
 """
 
@@ -169,7 +182,7 @@ class Other:
     """Another process that has opened a pool and obeys one line at a time."""
 
     def __init__(self, found: int) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATOPS_DEVICES": "2"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(found)], pass_fds=[found], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=environment,
@@ -235,6 +248,28 @@ def test_two_processes_share_memory(world: World) -> None:
         assert other.do("free", there)[0].strip() == "hipSuccess"
         assert other.do("read", there)[0] == "hipErrorInvalidValue"
         assert other.do("open", (data[:40] + bytes([data[40] ^ 1]) + data[41:]).hex())[0] == "hipErrorInvalidValue"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("access", [0, 3])
+def test_which_devices_may_use_imported_memory(world: World, access: int) -> None:
+    """Those to which the pool's process had given it when the pool was imported; there, those that have it."""
+    pool = shareable()
+    hip.check(hip.hipMemPoolSetAccess(pool, hip.hipMemAccessDesc(hip.hipMemLocation(1, 1), access), 1))
+    named = ctypes.c_int(descriptor(pool))
+    for handle in (named.value, named, ctypes.c_void_p(named.value), ctypes.byref(named), np.array([named.value])):
+        mine = hip.check(hip.hipMemPoolImportFromShareableHandle(handle, POSIX, 0))
+    assert [hip.hipMemPoolGetAccess(mine, hip.hipMemLocation(1, each)) for each in (0, 1)] == [(0, 3), (0, access)]
+    assert hip.hipMemPoolGetAccess(mine, hip.hipMemLocation(1, 2)) == (E.hipErrorInvalidValue, None)
+    with another(pool) as other:
+        pointer = memory(pool)
+        there = other.open(exported(pointer))
+        assert other.do("access", 1) == ["hipSuccess", f"{access}\n"]
+        code = "hipSuccess" if access else "hipErrorPeerAccessNotEnabled"
+        assert other.do("store", 1, there, 7)[0].strip() == code
+        host = bytearray(SIZE)
+        hip.check(hip.hipMemcpy(host, pointer, SIZE, D2H))
+        assert host[0] == (7 if access else 0)
 
 
 @pytest.mark.slow

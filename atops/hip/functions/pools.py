@@ -299,12 +299,10 @@ def hipMemPoolSetAccess(mem_pool: int, desc_list: object, count: int) -> None:
 def hipMemPoolGetAccess(mem_pool: int, location: hipMemLocation) -> hipMemAccessFlags:
     """Return what a location may do with the pool's memory. InvalidValue: not a live pool, no device.
 
-    An imported pool's memory is for the device that it lies on.
+    An imported pool has the access that its process had set when it was imported.
     """
-    if (borrowed := borrowed_pool(mem_pool)) is not None:
-        access = Access.readwrite if _device_of(location) == borrowed.device else Access.none
-    else:
-        access = _pool_of(mem_pool).get_access(_device_of(location))
+    pool = borrowed_pool(mem_pool) or _pool_of(mem_pool)
+    access = pool.get_access(_device_of(location))
     return next(flags for flags, each in RIGHTS.items() if each is access)
 
 

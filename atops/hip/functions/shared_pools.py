@@ -11,6 +11,8 @@ import threading
 from typing import Final
 from weakref import WeakSet
 
+import numpy as np
+
 from atops.base.errors import AtopsError, InvalidHandle, InvalidValue
 from atops.base.locks import fork_safe
 from atops.bridge.arguments import flags_in, instance, member, whole
@@ -27,7 +29,7 @@ from atops.bridge.pointers import (
 )
 from atops.device.memory.allocation import Allocation
 from atops.hip.functions.api import call
-from atops.hip.functions.host import value_into
+from atops.hip.functions.host import value_from, value_into
 from atops.hip.header.enumerations import hipMemAllocationHandleType
 from atops.hip.header.pointers import DeviceArray
 from atops.hip.header.structs import hipMemPoolPtrExportData
@@ -36,7 +38,7 @@ from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.ipc.memory import BorrowedMemory
 from atops.runtime.ipc.pool import BorrowedPool, descriptor_of, export_from_pool, export_pool
 from atops.runtime.memory.buffer import Buffer
-from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.pools.pool import Access, MemoryPool
 
 __all__ = (
     "SHAREABLE", "borrowed_pool", "hipMemPoolExportPointer", "hipMemPoolExportToShareableHandle",
@@ -52,13 +54,17 @@ _OPENING = fork_safe(threading.Lock())
 class _Imported:
     """Memory of a shared pool under a name of this device."""
 
-    def __init__(self, context: DeviceContext, memory: BorrowedMemory | Allocation) -> None:
-        self.context, self.memory = context, memory
+    def __init__(
+        self, context: DeviceContext, memory: BorrowedMemory | Allocation, others: list[DeviceContext]
+    ) -> None:
+        """Name memory of a device; kernels of some others reach it, too."""
+        self.context, self.memory, self.others = context, memory, others
         self.alias: Alias = add_alias(context, memory.size, self.resolve, self)
         if isinstance(memory, BorrowedMemory):
             self.allocation = memory.place(self.alias.address)
             with context.board.lock:
-                context.grant(self.allocation)  # no more than these bytes of a peer
+                for each in others:
+                    each.grant(self.allocation)  # no more than these bytes of a peer
         else:
             self.allocation = memory
 
@@ -81,7 +87,8 @@ class _Imported:
             remove_alias(self.context.board, alias)
         if isinstance(self.memory, BorrowedMemory):
             with self.context.board.lock:
-                self.context.revoke(self.allocation)
+                for each in self.others:
+                    each.revoke(self.allocation)
             free_when_idle(self.context, self.memory.end, self.allocation)
 
 
@@ -140,14 +147,18 @@ def hipMemPoolExportToShareableHandle(
 def hipMemPoolImportFromShareableHandle(
     shared_handle: int, handle_type: hipMemAllocationHandleType, flags: int
 ) -> int:
-    """Return the pool that a descriptor opens: `shared_handle` is the descriptor, as an int or a `void *`.
+    """Return the pool that a descriptor opens: `shared_handle` is it, as an int or a `void *`, or points to an int.
 
     Memory of it is imported by hipMemPoolImportPointer; nothing is allocated from it here. hipMemPoolDestroy lets go of
     it. OutOfMemory: no descriptor is left; InvalidValue: no descriptor of a pool, a forged one, one whose pool or
     process is gone, another type, flags.
     """
     _check_type(handle_type, flags)
-    descriptor = whole(getattr(shared_handle, "value", shared_handle), "shared_handle")
+    named = getattr(shared_handle, "value", shared_handle)
+    if isinstance(named, int | np.integer):
+        descriptor = whole(named, "shared_handle")
+    else:
+        descriptor = value_from(named, INT, "shared_handle", signed=True)
     if descriptor < 0:
         raise InvalidValue(f"shared_handle must be a file descriptor, got {descriptor}")
     try:
@@ -193,6 +204,8 @@ def hipMemPoolImportPointer(mem_pool: int, export_data: hipMemPoolPtrExportData)
         memory = pool.open(bytes(given.reserved), context)
     except InvalidHandle as error:
         raise InvalidValue(str(error)) from None
+    board = context.board
+    others = [each for each in range(board.devices) if each != pool.device and pool.get_access(each) is not Access.none]
     with _OPENING:
-        imported = _Imported(context, memory)
+        imported = _Imported(context, memory, [board.context(each) for each in others])
     return DeviceArray.of(imported.alias.address, memory.size)

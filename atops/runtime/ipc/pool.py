@@ -19,7 +19,7 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.ipc.lending import HANDLE_SIZE, Handle, HandleKind, Lease, borrow, exporter, no_descriptor
 from atops.runtime.ipc.memory import BorrowedMemory, LentMemory, export_memory_as
-from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.pools.pool import Access, MemoryPool
 
 __all__ = ("BorrowedPool", "LentPool", "LentPoolMemory", "descriptor_of", "export_from_pool", "export_pool")
 
@@ -42,11 +42,15 @@ class LentPool:
         return pool is not None and not pool.is_destroyed and pool.context.dead is None
 
     def lend(self) -> tuple[int, bytes]:
-        """Return a descriptor of nothing, and the pool's number: its memory is lent piece by piece."""
+        """Return a descriptor of nothing, for its memory is lent piece by piece, and each device's access, a byte."""
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), self.access()
+
+    def access(self) -> bytes:
+        """Return what each device may do with the memory. Raises InvalidHandle for a pool that was destroyed."""
         pool = self.pool()
         if pool is None:
             raise InvalidHandle("the pool was destroyed")
-        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), NUMBER.pack(_number_of(pool))
+        return bytes(pool.get_access(device) for device in range(pool.context.board.devices))
 
     def end_loan(self) -> None:
         """Nothing: the pool stays its process's."""
@@ -123,6 +127,18 @@ class BorrowedPool:
     def device(self) -> int:
         """The device that its memory lies on."""
         return self.handle.device
+
+    def get_access(self, device: int) -> Access:
+        """Return what a device may do with its memory: what the pool's process had set when it was opened."""
+        if device == self.device:
+            return Access.readwrite
+        if self._lease is not None:
+            access = self._lease.description
+        else:
+            lent = exporter().own(self.handle)
+            assert isinstance(lent, LentPool)
+            access = lent.access()
+        return Access(access[device]) if device < len(access) else Access.none
 
     def open(self, data: bytes, context: DeviceContext) -> BorrowedMemory | Allocation:
         """Return the memory that `export_from_pool` has named; in its own process, the allocation itself.
