@@ -224,15 +224,16 @@ class Bridge(Generic[C]):
         function = self._functions[implementation.__name__]
         answer, fail = self._answers(function)
         _declare(implementation, type(self._success), function.outs)
+        run = self._adapted(function, implementation)
         if not function.waits:
-            return _make(function, implementation, answer, fail)
+            return _make(function, implementation, run, answer, fail)
 
         async def twin(*arguments: object, **named: object) -> Answer:
             await checkpoint()  # before it does anything: what is cancelled here has not been done
             board = known_board()
             started = -1 if board is None else board.now() if board.tracer.active else None
             try:
-                result = answer(await step(implementation(*arguments, **named)))
+                result = answer(await step(run(*arguments, **named)))
             except Exception as error:
                 result = fail(error)
             if started is not None:
@@ -240,7 +241,11 @@ class Bridge(Generic[C]):
             return result
 
         self._twins[function.name] = functools.wraps(implementation)(twin)
-        return _make(function, implementation, answer, fail, waits=True)
+        return _make(function, implementation, run, answer, fail, waits=True)
+
+    def _adapted(self, function: Function, implementation: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what a call runs: the implementation, or what gives it the arguments in another form."""
+        return implementation
 
     def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
         """Return what makes the tuple that a call answers: from its result, and from its exception."""
@@ -280,10 +285,10 @@ def _declare(implementation: Callable[..., Any], code: type[IntEnum], outs: int)
 
 
 def _make(
-    function: Function, implementation: Callable[..., Any], answer: Callable[[Any], Answer],
-    fail: Callable[[Exception], Answer], waits: bool = False,
+    function: Function, implementation: Callable[..., Any], run: Callable[..., Any],
+    answer: Callable[[Any], Answer], fail: Callable[[Exception], Answer], waits: bool = False,
 ) -> Callable[..., Answer]:
-    """Return the plain form of a function. `waits` tells that the implementation may return a wait to be done."""
+    """Return the plain form of a function, which calls `run`. `waits` tells that this may return a wait to be done."""
     name = function.name
 
     @functools.wraps(implementation)
@@ -291,7 +296,7 @@ def _make(
         board = known_board()
         started = -1 if board is None else board.now() if board.tracer.active else None
         try:
-            outcome = implementation(*arguments, **named) if named else implementation(*arguments)
+            outcome = run(*arguments, **named) if named else run(*arguments)
             if waits and type(outcome) in WAITING:
                 outcome = drive(outcome)
             result = answer(outcome)

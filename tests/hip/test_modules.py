@@ -58,6 +58,20 @@ def several(world: World, kind: Any, kernel: Any = nothing, **fields: Any) -> li
     return made
 
 
+def unlike(world: World, kind: Any, **fields: Any) -> list[Any]:
+    """Return two such launches, of which the second has other fields."""
+    made = several(world, kind)
+    for name, value in fields.items():
+        setattr(made[1], name, value)
+    return made
+
+
+UNLIKE = (
+    {"grid": {"gridDimX": 2}, "block": {"blockDimZ": 2}, "memory": {"sharedMemBytes": 1024}},
+    {"kernel": {"func": meets}, "grid": {"gridDim": 2}, "block": {"blockDim": (1, 2)}, "memory": {"sharedMem": 8}},
+)
+
+
 def failed(world: World) -> int:
     """Return a stream whose host function has raised."""
     stream = hip.check(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
@@ -151,6 +165,7 @@ class TestModules(Conformance):
         ),
         Case("hipModuleGetTexRef", "no textures", lambda w: (module(w), "image"), E.hipErrorNotFound),
         Case("hipModuleGetTexRef", "null", (None, "image"), E.hipErrorInvalidValue),
+        Case("hipModuleGetTexRef", "no name", lambda w: (module(w), ""), E.hipErrorInvalidValue),
         Case("hipModuleGetGlobal", "unloaded", lambda w: (gone(w), "calls"), E.hipErrorInvalidHandle),
         Case("hipModuleGetGlobal", "no name", lambda w: (module(w), ""), E.hipErrorInvalidValue),
         Case("hipModuleGetGlobal", "unknown", lambda w: (module(w), "call"), E.hipErrorNotFound),
@@ -262,6 +277,12 @@ class TestLaunches(Conformance):
             Case(name, "too large", lambda w, kind=kind, fields=fields: (several(w, kind, **fields), 2, 0),
                  E.hipErrorCooperativeLaunchTooLarge)
             for name, kind, fields in zip(MULTI[:2], KINDS, ({"gridDimX": 3}, {"gridDim": 3}), strict=False)
+        ),
+        *(
+            Case(name, f"another {what}", lambda w, kind=kind, fields=fields: (unlike(w, kind, **fields), 2, 0),
+                 E.hipErrorInvalidValue)
+            for name, kind, rows in zip(MULTI[:2], KINDS, UNLIKE, strict=False)
+            for what, fields in rows.items()
         ),
         *(
             Case(name, what, lambda w, form=form, stream=stream: form(w, stream(w)), code)

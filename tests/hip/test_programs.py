@@ -13,6 +13,7 @@ import pytest
 
 import atops
 import atops.tops as tops
+from atops import kernels as k
 from atops.base.errors import InvalidValue
 from atops.bridge.handles import stream_of
 from atops.bridge.structs import Struct
@@ -60,6 +61,47 @@ def test_device_array(world):
     with pytest.raises(InvalidValue, match="96"):
         array.configure(shape=(5, 6))
     assert check(hip.hipMalloc(0)) == 0 and hip.hipFree(None) == (E.hipSuccess,)
+
+
+class OfAnotherLibrary:
+    """An array on a device as other libraries have it."""
+
+    def __init__(self, address: int) -> None:
+        self.__cuda_array_interface__ = {"data": (address, False), "shape": (16,), "typestr": "|u1", "version": 3}
+
+
+@k.kernel
+def negate(x: k.Span[np.uint8]) -> None:
+    """Negate the first byte."""
+    x[0] = 255 - int(x[0])
+
+
+def test_pointers_and_handles_of_each_form(world):
+    """A `void *` of ctypes stands for its value wherever a pointer or a handle does, an array for its address."""
+    void = ctypes.c_void_p
+    for form in (void, OfAnotherLibrary, np.uint64):
+        memory = check(hip.hipMalloc(16))
+        pointer, found = form(int(memory)), np.zeros(16, np.uint8)
+        check(hip.hipMemset(dst=pointer, value=7, sizeBytes=16))
+        check(anyio.run(aio.hipMemcpy, found, pointer, 16, D2H))
+        assert (found == 7).all() and check(hip.hipPointerGetAttributes(pointer)).devicePointer == memory
+        check(hip.hipMemcpyHtoD(pointer, np.full(16, 3, np.uint8), 16))
+        check(hip.hipLaunchKernel(negate, 1, 1, [pointer], 0, None))
+        check(hip.hipStreamWriteValue32(void(), memory[4], 5, 0))
+        check(hip.hipMemcpyAsync(found, pointer, 16, D2H, void(None)))
+        assert found.tolist() == [252, 3, 3, 3, 5, 0, 0, 0] + [3] * 8
+        check(hip.hipFree(pointer))
+    handle, event, pool = void(stream()), void(check(hip.hipEventCreate())), check(hip.hipDeviceGetDefaultMemPool(0))
+    check(hip.hipEventRecord(event, handle))
+    check(hip.hipFreeAsync(void(check(hip.hipMallocFromPoolAsync(64, void(pool), handle))), handle))
+    told = []
+    check(hip.hipLaunchHostFunc(handle, told.append, event))  # what is passed on stays as it is
+    check(hip.hipStreamSynchronize(handle))
+    assert told == [event] and hip.hipEventQuery(event) == hip.hipEventDestroy(event) == (E.hipSuccess,)
+    pinned = check(hip.hipHostMalloc(64, 0))
+    assert hip.hipHostFree(void(pinned)) == (E.hipSuccess,) and hip.hipFree(void()) == (E.hipSuccess,)
+    assert hip.hipMemset(void(), 0, 1) == hip.hipMemset(OfAnotherLibrary(0), 0, 1) == (E.hipErrorInvalidValue,)
+    assert hip.hipStreamQuery(void(5)) == (E.hipErrorInvalidHandle,)
 
 
 def test_words(world):

@@ -9,6 +9,8 @@ from inspect import unwrap
 from types import FunctionType
 from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, overload
 
+import numpy as np
+
 from atops.base.result_codes import Result, explain
 from atops.bridge.call import Answer, Bridge, Codes, Twins
 from atops.bridge.codes import CodeTable
@@ -16,7 +18,7 @@ from atops.bridge.declarations import Function
 from atops.bridge.last_error import LastErrors
 from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.functions import FUNCTIONS
-from atops.hip.header.pointers import Pointer
+from atops.hip.header.pointers import DeviceArray, Pointer, pointed
 
 __all__ = ("CODES", "TWINS", "call", "derived", "forget", "in_hip", "last")
 
@@ -51,11 +53,29 @@ TWINS: Final[Twins] = {}
 
 
 class _HipBridge(Bridge[hipError_t]):
-    """A bridge whose functions return a handle or a pointer as a `Pointer`."""
+    """A bridge whose functions return a handle or a pointer as a `Pointer`, and take it in each form of hip-python."""
 
     def instead(self, codes: Codes) -> Bridge[hipError_t]:
         """Return a bridge that answers other codes in place of those that errors have."""
         return _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.code_of, _remember, codes)
+
+    def _adapted(self, function: Function, implementation: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what gives the implementation an address where a pointer or a handle came in another form."""
+        names = [each.name for each in function.parameters]
+        pointers = {each.name for each in function.parameters if TAKEN.fullmatch(each.type) and each.name != USER_DATA}
+        if not pointers:
+            return implementation
+
+        def adapted(*arguments: object, **named: object) -> object:
+            if not PLAIN.issuperset(map(type, arguments)):
+                pairs = zip(names, arguments, strict=False)
+                first = [pointed(value) if name in pointers else value for name, value in pairs]
+                arguments = (*first, *arguments[len(first) :])
+            for name in pointers.intersection(named) if named else ():
+                named[name] = pointed(named[name])
+            return implementation(*arguments, **named)
+
+        return adapted
 
     def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
         answer, fail = super()._answers(function)
@@ -69,6 +89,9 @@ class _HipBridge(Bridge[hipError_t]):
         return pointer, fail
 
 
+USER_DATA: Final = "userData"  # which a callback gets as it is
+PLAIN: Final = frozenset((int, type(None), Pointer, DeviceArray, np.ndarray))  # the types of most arguments
+TAKEN: Final = re.compile(r"(const )?void \*|hipDeviceptr_t|hip(Stream|Event|MemPool|Module|Function)_t")
 POINTS: Final = re.compile(r"void \*\*|hipDeviceptr_t \*|hip(Stream|Event|MemPool|Module|Function)_t \*")
 call: Final = _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.code_of, _remember, {})
 

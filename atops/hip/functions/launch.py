@@ -30,6 +30,7 @@ from atops.hip.header.constants import (
     hipCooperativeLaunchMultiDeviceNoPreSync,
     hipExtAnyOrderLaunch,
 )
+from atops.hip.header.pointers import pointed
 from atops.hip.header.structs import dim3, hipFunctionLaunchParams, hipLaunchParams
 from atops.runtime.core.event import Event
 from atops.tops.functions.launch import (
@@ -67,16 +68,23 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         keys = extra[::2]
         if list(keys) == KEYS and all(type(each) is int for each in keys):
             return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
-    return arguments_of(function.kernel, extra)
+    return _values(function, extra)
 
 
-def _values(function: LoadedFunction, kernelParams: object) -> list[object]:
-    """Return what a launch passes for `kernelParams`: values; or where they are, by `byref` or as C's array has it."""
-    if isinstance(kernelParams, ctypes.Array) and kernelParams._type_ is ctypes.c_void_p:
-        return arguments_at(function.kernel, [each or 0 for each in kernelParams])
-    if isinstance(kernelParams, tuple | list):
-        kernelParams = [each._obj if isinstance(each, REFERENCE) else each for each in kernelParams]  # type: ignore[attr-defined]
-    return arguments_of(function.kernel, kernelParams)
+def _values(function: LoadedFunction, values: object) -> list[object]:
+    """Return what a launch passes for values, some of them by `byref`, or for C's array of pointers to them."""
+    if isinstance(values, ctypes.Array) and values._type_ is ctypes.c_void_p:
+        return arguments_at(function.kernel, [each or 0 for each in values])
+    if isinstance(values, tuple | list):
+        values = [_value(each) for each in values]
+    return arguments_of(function.kernel, values)
+
+
+def _value(value: object) -> object:
+    """Return what `byref` refers to, and the address of an array of another library; other values as they are."""
+    if isinstance(value, REFERENCE):
+        return value._obj  # type: ignore[attr-defined]  # what it refers to
+    return value if isinstance(value, ctypes.c_void_p) else pointed(value)
 
 
 def _bytes_of(buffer: object, size: object) -> bytes:
@@ -280,14 +288,14 @@ def _prepared(launchParamsList: object, numDevices: int, kind: type[Params]) -> 
     for each in listed(listed_, count, "launchParamsList", MOST_LAUNCHES):
         given: Params = instance(each, kind, "one of launchParamsList")
         if isinstance(given, hipLaunchParams):
-            function = _function(given.func)
-            geometry = geometry_of(given.gridDim, given.blockDim, given.sharedMem, given.stream)
+            function = _function(pointed(given.func))
+            geometry = geometry_of(given.gridDim, given.blockDim, given.sharedMem, pointed(given.stream))
             arguments = _values(function, given.args)
         else:
-            function = _function(given.function)
+            function = _function(pointed(given.function))
             geometry = geometry_of(
                 (given.gridDimX, given.gridDimY, given.gridDimZ), (given.blockDimX, given.blockDimY, given.blockDimZ),
-                given.sharedMemBytes, given.hStream,
+                given.sharedMemBytes, pointed(given.hStream),
             )  # fmt: skip
             arguments = _values(function, given.kernelParams)
         if is_null(geometry.stream):
@@ -299,6 +307,18 @@ def _prepared(launchParamsList: object, numDevices: int, kind: type[Params]) -> 
     return made
 
 
+def _alike(prepared: list[Prepared]) -> list[Prepared]:
+    """Return the launches of a cooperative call: one kernel, by one geometry. Raises InvalidValue for others."""
+    launches = [(function.kernel.name, *geometry[:3]) for function, geometry, _ in prepared]
+    for name, grid, block, shared in launches:
+        if (name, grid, block, shared) != launches[0]:
+            raise InvalidValue(
+                f"all devices must get the same kernel, extents and shared memory, got {launches[0][0]} with "
+                f"{launches[0][1:]} and {name} with {(grid, block, shared)}"
+            )
+    return prepared
+
+
 @call.instead({Result.InvalidDeviceFunction: Result.InvalidValue, Result.InvalidDevice: Result.InvalidContext})
 def hipModuleLaunchCooperativeKernelMultiDevice(
     launchParamsList: Sequence[hipFunctionLaunchParams], numDevices: int, flags: int
@@ -306,10 +326,11 @@ def hipModuleLaunchCooperativeKernelMultiDevice(
     """Launch functions on several devices, all blocks of which start together and may wait for each other.
 
     `flags` may have the two bits that leave a synchronisation out; streams keep their order in any case.
-    Codes as hipModuleLaunchCooperativeKernel; InvalidValue, too: not such a list, two of one device, a null stream.
+    Codes as hipModuleLaunchCooperativeKernel; InvalidValue, too: not such a list, two of one device, a null stream,
+    different kernels, extents or shared memory.
     """
     flags_in(flags, SYNC_FLAGS)
-    start_together(_prepared(launchParamsList, numDevices, hipFunctionLaunchParams), cooperative=True)
+    start_together(_alike(_prepared(launchParamsList, numDevices, hipFunctionLaunchParams)), cooperative=True)
 
 
 @call.instead({Result.InvalidDeviceFunction: Result.InvalidValue})
@@ -321,7 +342,7 @@ def hipLaunchCooperativeKernelMultiDevice(
     CooperativeLaunchTooLarge; InvalidValue.
     """
     flags_in(flags, SYNC_FLAGS)
-    start_together(_prepared(launchParamsList, numDevices, hipLaunchParams), cooperative=True)
+    start_together(_alike(_prepared(launchParamsList, numDevices, hipLaunchParams)), cooperative=True)
 
 
 @call.instead({Result.InvalidDeviceFunction: Result.InvalidValue})

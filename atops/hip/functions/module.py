@@ -65,12 +65,17 @@ def hipModuleLoadDataEx(
 
 @call
 def hipModuleGetTexRef(hmod: int, name: str | bytes) -> Never:
-    """Answer NotFound: the chip has no textures, so no module has one. InvalidValue: null, not a module, no text."""
+    """Answer NotFound: the chip has no textures, so no module has one.
+
+    InvalidValue: null, not a module, no name.
+    """
     try:
         module = live(hmod, Module)
     except Exception as error:
         raise InvalidValue(f"hmod: {error}") from error
-    raise NotFound(f"module {module.name} has no texture {text_of(name, 'name')!r}: the chip has none")
+    if not (wanted := text_of(name, "name")):
+        raise InvalidValue("name must be the name of a texture, got an empty text")
+    raise NotFound(f"module {module.name} has no texture {wanted!r}: the chip has none")
 
 
 # ---- functions

@@ -9,8 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue
+from atops.bridge.arguments import whole
 
-__all__ = ("DeviceArray", "Pointer")
+__all__ = ("DeviceArray", "Pointer", "pointed")
+
+
+def pointed(value: object) -> object:
+    """Return the address that a `void *` of ctypes, or an array with `__cuda_array_interface__`, stands for.
+
+    Other values come back as they are.
+    """
+    if isinstance(value, ctypes.c_void_p):
+        return value.value or 0
+    interface = None if isinstance(value, int) else getattr(value, "__cuda_array_interface__", None)
+    return value if interface is None else int(interface["data"][0])
 
 
 class Pointer(int):
@@ -24,6 +36,10 @@ class Pointer(int):
     def createRef(self) -> Self:
         """Return what C has for `&pointer`: the calls here take the pointer itself."""
         return self
+
+    def __getitem__(self, index: Any) -> Pointer:
+        """Return the pointer to so many bytes further on."""
+        return Pointer(int(self) + whole(index, "the offset"))
 
     def as_c_void_p(self) -> ctypes.c_void_p:
         """Return it as a `void *`."""
