@@ -1,4 +1,6 @@
-"""The command line: `atops run`, `check`, `mcp`, `trace`, `demo`, `info`, `bench`, whose modules declare arguments."""
+"""The command line: `atops run`, `check`, `mcp`, `trace`, `learn`, `demo`, `info`,
+`bench`, whose modules declare arguments.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ SUMMARIES = {
     "check": "run a Python program under many schedules, until one fails; make that one small, and show it",
     "mcp": "serve tools over the Model Context Protocol that check programs, and step through their schedules",
     "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
+    "learn": "list the lessons, open one, grade what learners made of them",
     "demo": "count the bytes of files on the device, through an awaitable pipeline",
     "info": "show devices, memory and architecture",
     "bench": "measure everything against its budget",

@@ -6,6 +6,7 @@ mcp_server          `atops mcp`: tools that check programs, for what writes them
 mcp_sessions        its programs under way, each in a process of its own
 mcp_tools           the tools, by the protocol's SDK
 judge               the child process of one program of its
+learn               `atops learn`: the lessons, copies of them, grades
 show_trace          `atops trace`: what a trace file holds
 demo                the demo, its command line, the files that it reads
 demo_report         its outcome, its report, its progress bar

@@ -291,8 +291,11 @@ def classified(error: BaseException) -> Failure:
         kind = "race"
     elif any(isinstance(each, AssertionError) for each in inner):
         kind = "assertion"
-    said = str(error).strip().splitlines()
-    text = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    first = error
+    while isinstance(first, BaseExceptionGroup):  # whose own text counts its exceptions
+        first = first.exceptions[0]
+    said = str(first).strip().splitlines()
+    text = f"{type(first).__name__}: {said[0]}" if said else type(first).__name__
     place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
     return Failure(kind, f"{text} ({place})" if place and place not in text else text, error)
 

@@ -6,12 +6,15 @@ by running it anew up to there, and going back is running less of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from atops.base.choice import Chooser, Name, Plain, told
 from atops.base.errors import IllegalState, InvalidValue
 from atops.base.options import EmulatorOptions
+from atops.base.waiting.current_loop import running_loop_adapter
 from atops.checking.check import MOST_STEPS, Checking
 from atops.checking.drawing import drawing
 from atops.checking.runner import Program, Watching
@@ -19,9 +22,10 @@ from atops.checking.search import Ended, Failure
 from atops.checking.strategies.strategy import CutShort
 from atops.runtime.schedules.host import Backend
 
-__all__ = ("Option", "Pick", "Stepper")
+__all__ = ("Option", "Pick", "Stepper", "off_loop")
 
 Pick: TypeAlias = "Option | Name | str | int"
+Result = TypeVar("Result")
 
 
 class Option(NamedTuple):
@@ -77,7 +81,7 @@ class Stepper:
     """Runs `program(*arguments)` as far as there is no choice; `choices()` says what could come, and `pick` what does.
 
     The program is as of `atops.check`: inline, on the virtual clock, with a board of its own. It is run anew for each
-    pick. Not inside a running loop: on a thread of its own there.
+    pick; inside a running loop, as in a notebook, on a thread of its own, for which the loop waits.
     """
 
     def __init__(
@@ -128,8 +132,11 @@ class Stepper:
 
     def _run(self, picks: Sequence[Name], then: Chooser | None = None) -> None:
         chooser = _Picks(picks, then)
-        with self._runner as run:
-            ended = run(chooser)
+        def once() -> Ended:
+            with self._runner as run:
+                return run(chooser)
+
+        ended = off_loop(once)
         if chooser.differs:
             raise IllegalState(f"{self.name} is not the same twice under the same choices: {chooser.differs}")
         self._chooser, self._ended = chooser, Ended() if chooser.waits else ended
@@ -185,3 +192,27 @@ class Stepper:
 
     def __repr__(self) -> str:
         return f"<Stepper of {self.name}: {self.verdict}, {len(self.picks)} picks>"
+
+
+def off_loop(work: Callable[[], Result]) -> Result:
+    """Return what `work()` does: here, or inside a running loop on another thread, for which this one waits.
+
+    For notebooks, whose cells run inside a loop: a call that takes milliseconds need not be awaited there.
+    """
+    if running_loop_adapter() is None:
+        return work()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def there() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=copy_context().run, args=(there,), name="atops off the loop", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -32,6 +32,7 @@ FLOORS = {
     "atops.executable": 5,
     "atops.bridge": 5,
     "atops.checking": 5,
+    "atops.lessons": 5,
     "atops.tops": 5,
     "atops.hip": 5,
     "atops.aml": 5,
@@ -64,7 +65,7 @@ FOLDERS = (
         "atops.runtime.pools", "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime",
         "atops.runtime.executables",
     ),
-    ("atops.checking.strategies", "atops.checking"),
+    ("atops.checking.strategies", "atops.checking", "atops.lessons"),
     (
         "atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.tops.program",
         "atops.hip.header", "atops.hip.functions", "atops.hip", "atops.aml",

@@ -424,17 +424,15 @@ class CommandDetector:
             raise _race_error(races)
 
     def _races_of(self, found: _Found) -> list[Race]:
-        races = []
+        races = list[Race]()
         for (_, earlier, wrote, later, write), (memory, ranges) in found.items():
             device = -1 if isinstance(memory, str) or memory.device is None else memory.device
-            name = memory if isinstance(memory, str) else repr(memory)
             if later.seq < earlier.seq:  # it ran first by luck: the program has them the other way round
                 earlier, wrote, later, write = later, write, earlier, wrote
-            kind = kind_of(earlier, later)
             first, second = access_of(earlier, wrote, device), access_of(later, write, device)
-            advice = advice_for(kind, earlier, later)
             offset = -1 if isinstance(memory, str) or memory.device is None else memory.offset
-            races.append(Race(kind, first, second, name, device, merged(ranges), advice, offset))
+            name, kind = memory if isinstance(memory, str) else repr(memory), kind_of(earlier, later)
+            races += [Race(kind, first, second, name, device, merged(ranges), advice_for(kind, earlier, later), offset)]
         return races
 
     # ---- order

@@ -1,0 +1,112 @@
+"""`atops learn`: the lessons, a learner's copies of them, and grades."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from atops.base.errors import InvalidValue
+from atops.lessons.grading import grade
+from atops.lessons.learner import Progress, find_source
+from atops.lessons.source import Source, sources
+
+__all__ = ("add_arguments", "main")
+
+EPILOG = """\
+Without LESSON it lists all, with what you have passed. `atops learn 1` puts your copy of the first into a file in this
+folder, a notebook, or with --text a Python program, and keeps one that is there. Exit code 0: all is well; 1: a file
+did not pass; 2: a mistake in the arguments."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("lesson", nargs="?", metavar="LESSON", help="a number, or a part of a name")
+    add("--text", action="store_true", help="a program for the terminal instead of a notebook")
+    add("--open", action="store_true", help="open the notebook in JupyterLab")
+    add("--hints", action="store_true", help="print the lesson's hints")
+    add("--solution", action="store_true", help="print a solution")
+    add("--grade", nargs="+", type=Path, metavar="FILE", help="judge learners' files, each in a process of its own")
+    add("--seconds", type=float, default=60.0, metavar="N", help="how long a file may take; 60")
+    add("--json", action="store_true", help="print grades as JSON, one a line")
+
+
+def main(arguments: Any) -> int:
+    """List, open or grade lessons. Returns 0, 1 where a file did not pass, 2 for bad input."""
+    try:
+        if arguments.grade:
+            return _grades(arguments.grade, arguments.seconds, arguments.json)
+        if arguments.lesson is None:
+            print(_overview())
+            return 0
+        source = find_source(arguments.lesson)
+        if arguments.hints:
+            print("\n".join(f"{number}. {hint}" for number, hint in enumerate(source.lesson.hints, 1)))
+        elif arguments.solution:
+            print(source.lesson.solution())
+        else:
+            return _copy(source, arguments.text, arguments.open)
+    except (InvalidValue, OSError, UnicodeDecodeError) as error:
+        said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)
+        print(f"atops learn: error: {said}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _overview() -> str:
+    """Return all lessons, with what was passed."""
+    progress, known = Progress(), sources()
+    passed = progress.passed()
+    width = max(len(each.title) for each in known)
+    lines = []
+    for each in known:
+        parts = ", ".join(f"{part} passed" for part in passed.get(each.name, ()))
+        lines.append(f"{each.number:>3}  {each.title:<{width}}  {parts}".rstrip())
+    over = sum("task" in passed.get(each.name, ()) for each in known)
+    return "\n".join([
+        *lines, "", f"{over} of {len(known)} tasks passed; noted in {progress.path}",
+        "`atops learn 1` gives you the first.",
+    ])  # fmt: skip
+
+
+def _copy(source: Source, text: bool, opened: bool) -> int:
+    """Put a learner's copy into this folder, and say how to go on."""
+    path = Path(f"{source.name}{'.py' if text else '.ipynb'}")
+    kept = path.exists()
+    if not kept:
+        path.write_text(source.as_percent() if text else source.as_notebook(), encoding="utf-8")
+    print(f"{source.title}: {'your copy is' if kept else 'put'} in {path}")
+    if text:
+        print(f"Edit the task, then: python {path}")
+        return 0
+    if not find_spec("jupyterlab"):
+        print("Open it in Jupyter (pip install 'atops[notebook]' jupyterlab), or take --text for a terminal")
+        return 0
+    if not opened:
+        print(f"Open it: python -m jupyterlab {path}, or atops learn {source.number} --open")
+        return 0
+    return subprocess.run([sys.executable, "-m", "jupyterlab", str(path)]).returncode
+
+
+def _grades(paths: list[Path], seconds: float, as_json: bool) -> int:
+    """Grade files. Returns 0 where all pass."""
+    passed = True
+    for path in paths:
+        found = grade(path, seconds)
+        passed &= found.passed
+        if as_json:
+            print(json.dumps(asdict(found)), flush=True)
+            continue
+        question = {None: "", True: "; its question is answered", False: "; its answer is none"}[found.question]
+        print(f"{path}: {'passed' if found.passed else 'not yet'}{question}", flush=True)
+        if not found.passed:
+            print("\n".join(f"    {line}" for line in found.text.splitlines()))
+    return 0 if passed else 1

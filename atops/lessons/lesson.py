@@ -1,0 +1,209 @@
+"""A lesson: a task, and a judge that runs what a learner wrote for it under many schedules."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.options import EmulatorOptions
+from atops.checking.check import Checking
+from atops.checking.stepper import Stepper, off_loop
+from atops.lessons.verdict import Verdict, failed, passed
+from atops.runtime.profiling import Profile, profile
+from atops.runtime.run import run
+
+if TYPE_CHECKING:
+    from atops.lessons.learner import Progress
+
+__all__ = ("Lesson", "Question", "nanoseconds")
+
+Task: TypeAlias = Any  # what the learner writes: a kernel, a coroutine function, or whatever the lesson's program calls
+Program: TypeAlias = Callable[..., Awaitable[object]]
+PLAIN = EmulatorOptions(devices=1, arch="gcu300", seed=0, workers=1)
+STRICT = replace(PLAIN, strict=True)
+TIMED = replace(PLAIN, clock="virtual")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question whose answer is a schedule: one under which `program()` fails.
+
+    The program is a coroutine function that a schedule breaks: an assertion in it, or a deadlock.
+    """
+
+    text: str
+    program: Callable[[], Awaitable[object]]
+    kind: str = "assertion"
+    """How it has to fail: "assertion", "deadlock", "exception" or "race"."""
+    options: EmulatorOptions = PLAIN
+
+
+class Lesson:
+    """A task and its judge: `lesson.check(task)` runs `program(task, *case)` for each case, under many schedules.
+
+    The program is a coroutine function. It calls what the learner wrote, asserts what must be so, with a message for
+    the learner, and is the same each time but for the schedule. Runs are strict and on the virtual clock, with the
+    detectors on: a race fails them, also where the values are right.
+
+    Where the lesson has a `limit`, the program returns the nanoseconds of virtual time that the task took, and
+    `limit(*case)` says how many it may take. Only the plain schedule, first come, first served, is timed.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        program: Program,
+        cases: Sequence[tuple[object, ...]],
+        *,
+        hints: Sequence[str],
+        schedules: int = 20,
+        limit: Callable[..., float] | None = None,
+        question: Question | None = None,
+    ) -> None:
+        """Put together a lesson.
+
+        `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules. `hints`
+        lead on, one after the other. Raises InvalidType for a program that is no coroutine function, InvalidValue for
+        a lesson without cases or without hints, or fewer schedules than one.
+        """
+        if not inspect.iscoroutinefunction(program):
+            raise InvalidType(f"the program of a lesson is {program!r}; expected a coroutine function (task, *case)")
+        if not cases or not hints:
+            raise InvalidValue(f"the lesson {title!r} has {len(cases)} cases and {len(hints)} hints; give some of both")
+        if type(schedules) is not int or schedules < 1:
+            raise InvalidValue(f"schedules is {schedules!r}; expected a whole number, 1 or more")
+        self.title, self.program, self.question = title, program, question
+        self.cases, self.hints = [tuple(case) for case in cases], tuple(hints)
+        self.schedules, self.limit = schedules, limit
+        self.name = self.solved = ""  # of a lesson that is kept in a file: its name, and a solution's text
+        self.progress: Progress | None = None
+        self._told = 0  # hints
+
+    def check(self, task: Task) -> Verdict:
+        """Judge a task: values, races, deadlocks and schedules of all cases, and its time where there is a limit.
+
+        Returns the verdict, which is true where it passes; `print` shows it, and so does a notebook.
+        """
+        verdict = off_loop(lambda: self._judged(task))
+        if self.progress is not None:
+            self.progress.note(self.name, "task", bool(verdict))
+        return verdict
+
+    def _judged(self, task: Task) -> Verdict:
+        runs = 0
+        for schedules in (1, self.schedules):  # what a plain run shows of a later case comes before rare orders
+            for case in self.cases:
+                report = Checking(
+                    self._program(task), schedules, "random", case, STRICT, 0, 2, 100_000, False, 100
+                ).run()  # fmt: skip
+                runs += report.runs
+                if not report:
+                    return failed(self.title, self._words(case), report, self.hints[0])
+                if schedules == 1 and (late := self._late(task, case)):
+                    return failed(self.title, self._words(case), late, self.hints[0])
+        return passed(self.title, len(self.cases), runs)
+
+    def _late(self, task: Task, case: tuple[object, ...]) -> str:
+        """Return what is wrong with the virtual time of the plain run, "" if nothing."""
+        if self.limit is None:
+            return ""
+        took = run(self.program, TIMED, task, *case)
+        if not isinstance(took, (int, float)):
+            raise InvalidType(f"the program of {self.title!r} returned {took!r}; with a limit it returns nanoseconds")
+        most = self.limit(*case)
+        if took <= most:
+            return ""
+        return f"right, but too slow: it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
+
+    def _program(self, task: Task) -> Callable[..., Awaitable[object]]:
+        """Return the program with the task in it, named after the task."""
+
+        async def program(*case: object) -> object:
+            return await self.program(task, *case)
+
+        program.__name__ = getattr(task, "__name__", None) or "the task"
+        return program
+
+    def _words(self, case: tuple[object, ...]) -> str:
+        names = list(inspect.signature(self.program).parameters)[1:]
+        return ", ".join(f"{name}={value}" for name, value in zip(names, case, strict=False))
+
+    def picture(self, task: Task, case: int = 0) -> Profile:
+        """Run a task once, first come, first served, and return what the device did, over virtual time.
+
+        `case` says on which of the cases. `print` draws it. A task that fails is drawn as far as it came.
+        """
+        if type(case) is not int or not 0 <= case < len(self.cases):
+            raise InvalidValue(f"case {case!r}; {self.title!r} has cases 0 to {len(self.cases) - 1}")
+
+        async def shown() -> Profile:
+            with profile() as drawn:
+                try:
+                    await self.program(task, *self.cases[case])
+                except Exception as error:
+                    print(f"the run ended with {type(error).__name__}: {error}")
+            return drawn
+
+        found: Profile = off_loop(lambda: run(shown, TIMED))
+        return found
+
+    def hint(self) -> str:
+        """Return the next hint; after the last one, that again."""
+        self._told = min(self._told + 1, len(self.hints))
+        return f"{self._told} of {len(self.hints)}: {self.hints[self._told - 1]}"
+
+    def solution(self) -> str:
+        """Return the text of a solution. Raises InvalidValue for a lesson that is not kept in a file."""
+        if not self.solved:
+            raise InvalidValue(f"the lesson {self.title!r} has no solution of its own")
+        return self.solved
+
+    def play(self) -> Stepper:
+        """Begin the program of the question, choice by choice: `pick`, `back`, `finish`, and `schedule` at its end."""
+        question = self._asked()
+        return Stepper(question.program, options=question.options)
+
+    def answer(self, schedule: str | None) -> Verdict:
+        """Judge an answer to the question, the schedule of a run as `play()` gives it: None as long as it is not over.
+
+        Raises InvalidValue for a string that is not a schedule of the question's program.
+        """
+        question = self._asked()
+        if schedule is None:
+            return Verdict(False, f"{self.title}: no answer yet; pick on, or finish()")
+        checking = Checking(question.program, 1, schedule, (), question.options, 0, 2, 100_000, False, 0)
+        report = off_loop(checking.run)
+        failure = report.failure
+        right = failure is not None and failure.kind == question.kind
+        if self.progress is not None:
+            self.progress.note(self.name, "question", right)
+        if right and failure is not None:
+            return Verdict(True, f"{self.title}: that is an answer: {failure.text}")
+        said = "it passes" if failure is None else f"{failure.kind}, {failure.text}"
+        return Verdict(False, f"{self.title}: not an answer yet; under this schedule {said}")
+
+    def _asked(self) -> Question:
+        if self.question is None:
+            raise InvalidValue(f"the lesson {self.title!r} has no question")
+        return self.question
+
+    def __repr__(self) -> str:
+        return f"<Lesson {self.title!r}: check(task), picture(task), hint(), play(), answer(schedule)>"
+
+
+@cache
+def nanoseconds(program: Callable[..., Awaitable[object]], *arguments: object) -> int:
+    """Return the nanoseconds of virtual time that `program(*arguments)` takes, first come, first served."""
+
+    async def timed() -> int:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        await program(*arguments)
+        return round((loop.time() - start) * 1e9)
+
+    return run(timed, TIMED)

@@ -1,0 +1,131 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 5 · A thread and its DMA engine
+#
+# Inside a kernel a thread computes on its own memory (`k.local`), and a **DTE** engine carries data to and from it.
+# `k.memcpy_async(dte, target, source)` gives the engine a transfer and returns an event at once. Until that event was
+# awaited, the target may hold anything, and the source must not be changed: the engine may not have come to it yet.
+#
+# So a thread can compute on one tile while the engine brings the next.
+
+# %%
+import numpy as np
+
+import atops
+from atops import kernels as k
+
+# %% tags=["judge"]
+from atops.lessons import Lesson, Question
+
+
+async def program(task, blocks, size):
+    host = np.random.default_rng(size).integers(0, 99, size).astype(np.float32)
+    async with atops.Device(0).create_stream(name="work") as stream:
+        x = stream.upload(host)
+        y = stream.zeros(size, np.float32)
+        stream.launch(task, (blocks, 2), y, x)
+        got = await stream.fetch(y)
+    assert np.array_equal(got, 3 * host), f"y[{np.flatnonzero(got != 3 * host)[0]}] is wrong: {got[got != 3 * host][0]}"
+
+
+@k.kernel
+async def hasty(out):
+    """Copy a word that is changed while it is under way."""
+    mine = k.local(1, np.int32)
+    with k.dte_scope() as dte:
+        mine[0] = 1
+        sent = k.memcpy_async(dte, out, mine)
+        mine[0] = 2
+        await sent
+
+
+async def sent_too_late():
+    async with atops.Device(0).create_stream() as stream:
+        out = stream.zeros(1, np.int32)
+        stream.launch(hasty, (1, 1), out)
+        got = (await stream.fetch(out))[0]
+        assert got == 2, f"{got} arrived"
+
+
+lesson = Lesson(
+    "A thread and its DMA engine",
+    program,
+    cases=[(1, 64), (2, 40), (1, 7), (2, 129), (3, 200)],
+    hints=(
+        "The report says which transfer is in flight, and which line touches its memory meanwhile.",
+        "Await the event that brings this turn's tile before you compute on it; and of the buffer that you "
+        "compute into?",
+        "Two turns ago `outputs[now]` was sent off: `await leaving[now]` before it is written again, and both "
+        "of them at the end.",
+    ),
+    question=Question(
+        "A word is changed while it is under way, and 2 arrives. The engine decides when it reads: when does "
+        "1 arrive?",
+        sent_too_late,
+    ),
+)
+
+# %% [markdown]
+# **Your task.** `triple` goes through its tiles in turns, with two buffers for what comes and two for what goes. Each
+# transfer gives an event; no event is awaited yet.
+
+# %%
+TILE = 8
+
+
+# %% tags=["task"]
+@k.kernel
+async def triple(y, x):
+    inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
+    arriving, leaving = [k.event(), k.event()], [k.event(), k.event()]  # of no transfer yet: over
+    with k.dte_scope() as in0, k.dte_scope() as in1, k.dte_scope() as out0, k.dte_scope() as out1:
+        reader, writer = (in0, in1), (out0, out1)
+        tiles = list(k.tiles(x.size, TILE))
+        for part in tiles[:1]:
+            arriving[0] = k.memcpy_async(reader[0], inputs[0, : x[part].size], x[part])
+        for turn, part in enumerate(tiles):
+            now, other, count = turn % 2, (turn + 1) % 2, x[part].size
+            for following in tiles[turn + 1 : turn + 2]:
+                arriving[other] = k.memcpy_async(reader[other], inputs[other, : x[following].size], x[following])
+            np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
+            leaving[now] = k.memcpy_async(writer[now], y[part], outputs[now, :count])
+
+
+# %% tags=["solution"]
+@k.kernel
+async def triple(y, x):
+    inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
+    arriving, leaving = [k.event(), k.event()], [k.event(), k.event()]  # of no transfer yet: over
+    with k.dte_scope() as in0, k.dte_scope() as in1, k.dte_scope() as out0, k.dte_scope() as out1:
+        reader, writer = (in0, in1), (out0, out1)
+        tiles = list(k.tiles(x.size, TILE))
+        for part in tiles[:1]:
+            arriving[0] = k.memcpy_async(reader[0], inputs[0, : x[part].size], x[part])
+        for turn, part in enumerate(tiles):
+            now, other, count = turn % 2, (turn + 1) % 2, x[part].size
+            for following in tiles[turn + 1 : turn + 2]:
+                arriving[other] = k.memcpy_async(reader[other], inputs[other, : x[following].size], x[following])
+            await arriving[now]
+            await leaving[now]
+            np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
+            leaving[now] = k.memcpy_async(writer[now], y[part], outputs[now, :count])
+        await leaving[0]
+        await leaving[1]
+
+
+# %%
+lesson.picture(triple)
+
+# %%
+lesson.check(triple)

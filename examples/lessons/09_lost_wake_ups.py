@@ -1,0 +1,105 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 9 · Words of memory, and wake-ups that are lost
+#
+# Streams can also hand over by a word of device memory: `stream.write_value(word, 3)` stores it in stream order, and
+# `stream.wait_value(word, 3, "Gte")` holds a stream until the word is at least 3. Unlike an event, the wait may be
+# enqueued before the write is. And unlike an event a word forgets: one that is overwritten before the waiting stream
+# has looked at it was never seen.
+
+# %%
+import numpy as np
+
+import atops
+
+# %% tags=["judge"]
+from atops.lessons import Lesson, Question
+
+
+async def program(task, rows, size, slots):
+    host = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.int32)
+    device = atops.Device(0)
+    got = await task(device, host, slots)
+    assert isinstance(got, np.ndarray), f"the task returned {got!r}; expected an array: was it awaited?"
+    assert np.array_equal(got, host), f"row {np.argwhere(got != host)[0][0]} is of another row, {got[got != host][:3]}"
+
+
+async def pulse():
+    device = atops.Device(0)
+    word = device.zeros(1, np.int32)
+    async with device.create_stream(name="rings") as rings, device.create_stream(name="waits") as waits:
+        rings.write_value(word, 1)
+        rings.write_value(word, 2)
+        waits.wait_value(word, 1, "Eq")
+
+
+lesson = Lesson(
+    "Lost wake-ups",
+    program,
+    cases=[(3, 4, 2), (1, 5, 1), (4, 3, 1), (5, 10, 3), (6, 2, 2)],
+    hints=(
+        "The consumer waits for one number alone. What if the producer has stored the next one before the "
+        "consumer looks?",
+        '"Gte" cannot miss a count that only grows. And what keeps the producer from writing a slot that is '
+        'still full?',
+        'Let the consumer count too: `consumer.write_value(taken, number + 1)` behind its copy, and before it '
+        'fills a slot again `producer.wait_value(taken, number - slots + 1, "Gte")`.',
+    ),
+    question=Question("`rings` stores 1, then 2. In which order does `waits` wait for ever?", pulse, kind="deadlock"),
+)
+
+# %% [markdown]
+# **Your task.** The producer moves rows into a few slots, the consumer moves them on into `result`. `filled` counts
+# the rows that are in. A row may be lost, and a wake-up too.
+
+
+# %% tags=["task"]
+async def hand_over(device, rows, slots):
+    count, size = rows.shape
+    source, result = await device.upload(rows), device.empty(rows.shape, np.int32)
+    slot = device.empty((slots, size), np.int32)
+    filled = device.zeros(1, np.int32)
+    async with device.create_stream(name="producer") as producer, device.create_stream(name="consumer") as consumer:
+        for number in range(count):
+            producer.copy(slot[number % slots], source[number])
+            producer.write_value(filled, number + 1)
+        for number in range(count):
+            consumer.wait_value(filled, number + 1, "Eq")
+            consumer.copy(result[number], slot[number % slots])
+        return await consumer.fetch(result)
+
+
+# %% tags=["solution"]
+async def hand_over(device, rows, slots):
+    count, size = rows.shape
+    source, result = await device.upload(rows), device.empty(rows.shape, np.int32)
+    slot = device.empty((slots, size), np.int32)
+    filled, taken = device.zeros(1, np.int32), device.zeros(1, np.int32)
+    async with device.create_stream(name="producer") as producer, device.create_stream(name="consumer") as consumer:
+        for number in range(count):
+            producer.wait_value(taken, number - slots + 1, "Gte")
+            producer.copy(slot[number % slots], source[number])
+            producer.write_value(filled, number + 1)
+        for number in range(count):
+            consumer.wait_value(filled, number + 1, "Gte")
+            consumer.copy(result[number], slot[number % slots])
+            consumer.write_value(taken, number + 1)
+        return await consumer.fetch(result)
+
+
+# %%
+lesson.picture(hand_over)
+
+# %%
+lesson.check(hand_over)

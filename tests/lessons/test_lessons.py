@@ -1,0 +1,222 @@
+"""The lessons that come with atops: what is unfinished fails, what is finished passes, what is nearly right fails."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from atops.base.errors import InvalidValue
+from atops.checking.check import Checking
+from atops.cli import main
+from atops.lessons import Lesson, Verdict, open_lesson
+from atops.lessons.grading import grade, graded
+from atops.lessons.source import Source, sources
+from tests.lessons.wrong import wrong
+from tests.notebooks.runner import KERNELS, Kernel, run, text_of
+
+LESSONS = {source.name: source for source in sources()}
+LEAST = 100  # of solutions with one thing wrong
+each = pytest.mark.parametrize("name", LESSONS)
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep what is passed in a file of the test's."""
+    path = tmp_path / "progress.json"
+    monkeypatch.setenv("ATOPS_PROGRESS", str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Drop what unfinished programs leave: coroutines that nobody awaited, tasks that failed unseen."""
+    before = logging.getLogger("asyncio").level
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+    logging.getLogger("asyncio").setLevel(before)
+
+
+def judged(source: Source, tag: str) -> Verdict:
+    """Return the verdict on the task as it is given, or on the solution."""
+    names = source.executed(tag)
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    return lesson.check(names[source.task])
+
+
+def test_there_are_twelve():
+    """In order, each judged by five cases or more, with three hints and a question."""
+    assert [source.number for source in LESSONS.values()] == list(range(1, 13))
+    for source in LESSONS.values():
+        lesson = source.lesson
+        assert len(lesson.cases) >= 5 and len(lesson.hints) == 3 and lesson.question is not None
+        assert lesson.solution()
+
+
+@each
+def test_the_task_fails_and_the_solution_passes(name: str):
+    """The verdict on the first says why, with a line of the task, and gives the first hint."""
+    source = LESSONS[name]
+    verdict = judged(source, "task")
+    assert not verdict and f"Hint: {source.lesson.hints[0]}" in str(verdict)
+    assert verdict.kind == "too slow" or source.path.name in str(verdict)
+    assert judged(source, "solution"), judged(source, "solution")
+
+
+@each
+def test_a_solution_with_one_thing_wrong_fails(name: str):
+    """Whatever wait, barrier, event or await that is: missing, of another stream, in a branch."""
+    source = LESSONS[name]
+    names = source.executed()
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    survived = []
+    for what, tree in wrong(source.text_of("solution")):
+        mutant = dict(names)
+        exec(compile(tree, str(source.path), "exec"), mutant)
+        if lesson.check(mutant[source.task]):
+            survived.append(what)
+    assert survived == []
+
+
+def test_a_hundred_things_can_be_wrong():
+    """In all solutions together."""
+    assert sum(1 for source in LESSONS.values() for _ in wrong(source.text_of("solution"))) >= LEAST
+
+
+@each
+def test_the_question_has_an_answer(name: str):
+    """A schedule that a search finds; the plain order is none, and neither is a run that is not over."""
+    lesson = LESSONS[name].lesson
+    question = lesson.question
+    assert question is not None
+    assert not lesson.answer(None)
+    play = lesson.play()
+    play.finish()
+    assert not lesson.answer(play.schedule), "first come, first served answers it"
+    found = Checking(
+        question.program, 200, "random", (), question.options, 0, 2, 100_000, False, 300
+    ).run()  # fmt: skip
+    assert found.failure is not None and found.failure.kind == question.kind, found
+    assert len(found.forced) <= 4, "it is too long a way for a hand"
+    assert lesson.answer(found.schedule)
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("01_a_stream_is_a_queue", ".py"), ("06_blocks_and_barriers", ".ipynb")])
+def test_copies_are_graded(name: str, suffix: str, tmp_path: Path):
+    """In the process that grades: as given they fail, solved they pass."""
+    source = LESSONS[name]
+    for solved in (False, True):
+        path = tmp_path / f"{source.name}{suffix}"
+        path.write_text(source.as_percent(solved) if suffix == ".py" else source.as_notebook(solved))
+        found = graded(path)
+        assert (found.lesson, found.passed, found.question) == (name, solved, None), found.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@each
+def test_solved_notebooks_run(name: str, kernel: Kernel, tmp_path: Path):
+    """From the first cell to the last, and their check passes."""
+    import nbformat
+
+    notebook = nbformat.reads(LESSONS[name].as_notebook(solved=True), as_version=4)
+    assert run(notebook, kernel, ATOPS_PROGRESS=str(tmp_path / "progress.json")) == []
+    (check,) = [cell for cell in notebook.cells if cell.source.startswith("lesson.check(")]
+    assert "passed" in text_of(check)
+
+
+def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    """A list, a copy that is kept, grades as JSON, hints, a solution; and what was passed is in the list."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["learn"]) == 0
+    assert "0 of 12 tasks passed" in capsys.readouterr().out
+    assert main(["learn", "double", "--text"]) == 0
+    copy = tmp_path / "04_double_buffering.py"
+    assert "solution" not in copy.read_text().replace("lesson.solution()", "")
+    copy.write_text(LESSONS[copy.stem].as_percent(solved=True))
+    assert main(["learn", "4", "--text"]) == 0, "and the copy is kept"
+    capsys.readouterr()
+    assert main(["learn", "--grade", str(copy), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["passed"] and found["lesson"] == copy.stem
+    assert "0 of 12" in (main(["learn"]), capsys.readouterr().out)[1], "grading is the teacher's"
+    subprocess.run([sys.executable, str(copy)], check=True, capture_output=True)
+    assert "1 of 12 tasks passed" in (main(["learn"]), capsys.readouterr().out)[1]
+    assert main(["learn", "4", "--hints"]) == 0 and capsys.readouterr().out.startswith("1. ")
+    assert main(["learn", "4", "--solution"]) == 0 and "saved[now]" in capsys.readouterr().out
+    assert main(["learn", "thirteen"]) == 2
+    assert "no lesson is 'thirteen'" in capsys.readouterr().err
+    assert main(["learn", "--grade", str(tmp_path / "none.py")]) == 2
+
+
+def test_grading_survives_what_it_grades(tmp_path: Path):
+    """A file that never ends, one that ends the process, and one that is no Python."""
+    path = tmp_path / "01_a_stream_is_a_queue.py"
+    path.write_text("while True:\n    pass\n")
+    assert (found := grade(path, seconds=1.5)).kind == "never ends", found.text
+    path.write_text("import os\nos._exit(3)\n")
+    assert "ended with 3" in grade(path).text
+    path.write_text("def keep_history(:\n")
+    assert "SyntaxError" in grade(path).text
+    path.write_text("x = 1\n")
+    assert "defines no keep_history" in grade(path).text
+
+
+def test_progress_outlives_what_cannot_be_read(own_progress: Path):
+    """A broken file counts as empty, a check is judged all the same, and what was passed stays."""
+    own_progress.write_text("{broken")
+    source = LESSONS["01_a_stream_is_a_queue"]
+    lesson = open_lesson(1)
+    assert lesson.check(source.executed("solution")[source.task])
+    assert not lesson.check(source.executed("task")[source.task])
+    assert json.loads(own_progress.read_text()) == {source.name: ["task"]}
+
+
+def test_a_lesson_of_ones_own():
+    """Thirty lines make one; what makes none is refused."""
+
+    async def program(task, size):
+        assert await task(size) == size + 1, "one more"
+
+    async def right(size):
+        return size + 1
+
+    async def off(size):
+        return size
+
+    lesson = Lesson("One more", program, [(1,), (5,)], hints=("Count.",))
+    assert lesson.check(right) and not lesson.check(off)
+    assert "with size=1" in str(lesson.check(off)) and "one more" in str(lesson.check(off))
+    with pytest.raises(InvalidValue, match="has no question"):
+        lesson.play()
+    with pytest.raises(InvalidValue, match="0 cases"):
+        Lesson("None", program, [], hints=("Count.",))
+    with pytest.raises(TypeError, match="expected a coroutine function"):
+        Lesson("Plain", lambda task: None, [(1,)], hints=("Count.",))
+
+
+@pytest.mark.asyncio
+async def test_lessons_work_inside_a_running_loop():
+    """As in a notebook's cell: they are judged, drawn and played on another thread."""
+    source = LESSONS["01_a_stream_is_a_queue"]
+    names = source.executed("solution")
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    assert lesson.check(names[source.task])
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert lesson.picture(names[source.task]).records
+    play = lesson.play()
+    play.finish()
+    assert play.schedule
