@@ -21,7 +21,7 @@ def wrong(text: str) -> Iterator[tuple[str, ast.Module]]:
     tree = ast.parse(text)
     for number, node in enumerate(ast.walk(tree)):
         yield from _wrong_stream(text, tree, number, node)
-        yield from _wrong_one(text, number, node)
+        yield from _too_early(text, number, node)
         yield from _in_the_branch(text, number, node)
         yield from _not_cleaned(text, number, node)
 
@@ -44,15 +44,15 @@ def _wrong_stream(text: str, tree: ast.Module, number: int, node: ast.AST) -> It
             yield f"line {node.lineno}: {ast.unparse(call)} for {ast.unparse(node)}", changed
 
 
-def _wrong_one(text: str, number: int, node: ast.AST) -> Iterator[tuple[str, ast.Module]]:
-    """Yield trees in which a wait is for the other one of two, or the other one is recorded."""
-    if isinstance(node, ast.Await) or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ORDERING):
-        changed, again = _again(text, number)
-        indices = [each for each in ast.walk(again) if isinstance(each, ast.Name) and each.id == "now"]
-        for index in indices:
-            index.id = "(1 - now)"
-        if indices:
-            yield f"line {node.lineno}: {ast.unparse(again)} for {ast.unparse(node)}", ast.parse(ast.unparse(changed))
+def _too_early(text: str, number: int, node: ast.AST) -> Iterator[tuple[str, ast.Module]]:
+    """Yield trees in which an event is recorded before what it is meant to stand for."""
+    body = getattr(node, "body", ())
+    for place, statement in enumerate(body if isinstance(body, list) else ()):
+        call = getattr(statement, "value", None)
+        if place and isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "record":
+            changed, block = _again(text, number)
+            block.body.insert(place - 1, block.body.pop(place))
+            yield f"line {statement.lineno}: {ast.unparse(statement)} a line earlier", changed
 
 
 def _in_the_branch(text: str, number: int, node: ast.AST) -> Iterator[tuple[str, ast.Module]]:
