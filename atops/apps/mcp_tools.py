@@ -20,6 +20,7 @@ that repeats it. `start` lets you be the scheduler: `list_choices`, `pick` what 
 is a path (`script`) or a text (`source`), and a `function` of it: a coroutine function without arguments; without one
 all of it runs, as a main program does."""
 
+Answer = dict[str, Any]  # what a session answered: JSON
 Backend = Literal["asyncio", "trio"]
 
 
@@ -33,7 +34,7 @@ class Tools:
         self, script: str = "", source: str = "", function: str = "", strategy: str = "random", schedules: int = 200,
         seed: int = 0, detect: bool = True, same_result: bool = False, backend: Backend = "asyncio",
         seconds: float = 60,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> Answer:  # fmt: skip
         """Run a program under many schedules until one fails: by an assertion, an exception, a deadlock or a race.
 
         strategy: random, pct, dpor or exhaustive. detect: report races, too. same_result: fail where `function` returns
@@ -50,7 +51,7 @@ class Tools:
     async def replay(
         self, schedule: str, script: str = "", source: str = "", function: str = "", detect: bool = True,
         backend: Backend = "asyncio", seconds: float = 60,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> Answer:  # fmt: skip
         """Run a program under the schedule of a report, and say how it ends. One of another program is refused."""
         if not schedule.startswith("v"):
             raise ToolError(f"schedule is {schedule!r}; expected the string that a report has")
@@ -59,36 +60,36 @@ class Tools:
     async def start(
         self, script: str = "", source: str = "", function: str = "", detect: bool = True,
         backend: Backend = "asyncio", seconds: float = 60,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> Answer:  # fmt: skip
         """Run a program up to its first choice. Returns a session, with what could come next."""
         program = _program(script, source, function, detect, backend)
         return await _told(self._sessions.start(program, seconds))
 
-    async def list_choices(self, session: str) -> dict[str, Any]:
+    async def list_choices(self, session: str) -> Answer:
         """Return what could come next in a session: each choice in words, with the line at which it stands."""
         return await self._ask(session, {"do": "choices"})
 
-    async def pick(self, session: str, choice: str | int, seconds: float = 60) -> dict[str, Any]:
+    async def pick(self, session: str, choice: str | int, seconds: float = 60) -> Answer:
         """Have a choice come next, by its words or its position from 0. Returns the next choices, or how it ended."""
         return await self._ask(session, {"do": "pick", "choice": choice}, seconds)
 
-    async def back(self, session: str, picks: int = 1, seconds: float = 60) -> dict[str, Any]:
+    async def back(self, session: str, picks: int = 1, seconds: float = 60) -> Answer:
         """Take back the last picks of a session."""
         return await self._ask(session, {"do": "back", "picks": picks}, seconds)
 
-    async def finish(self, session: str, seconds: float = 60) -> dict[str, Any]:
+    async def finish(self, session: str, seconds: float = 60) -> Answer:
         """Let the rest of a session's program come first come, first served."""
         return await self._ask(session, {"do": "finish"}, seconds)
 
-    async def explain(self, session: str) -> dict[str, Any]:
+    async def explain(self, session: str) -> Answer:
         """Return where a session stands as `text`: a drawing of the run, races, the failure, what could come next."""
         return await self._ask(session, {"do": "explain"})
 
-    async def stop(self, session: str) -> dict[str, Any]:
+    async def stop(self, session: str) -> Answer:
         """End a session."""
         return await _told(self._sessions.stop(session))
 
-    async def _ask(self, session: str, request: dict[str, object], seconds: float = 60) -> dict[str, Any]:
+    async def _ask(self, session: str, request: dict[str, object], seconds: float = 60) -> Answer:
         return await _told(self._sessions.ask(session, request, seconds))
 
 
@@ -107,7 +108,7 @@ def _program(script: str, source: str, function: str, detect: bool, backend: Bac
     return {"script": script, "source": source, "function": function, "detect": detect, "backend": backend}
 
 
-async def _told(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+async def _told(answer: Awaitable[Answer]) -> Answer:
     """Return an answer. Raises the SDK's error for what was refused, whose text the client is told."""
     try:
         return await answer

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args,
 
 import numpy as np
 
-from atops.base.dtypes import element_name, kernel_dtype, quietly
+from atops.base.dtypes import DType, element_name, kernel_dtype, quietly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
 from atops.device.span.span import ElementType, Space, Span
@@ -35,7 +35,7 @@ _ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedint
 
 Number = int | float | complex | np.generic
 # What a launch passes that is no memory; that its type and range fit the parameter is found at the call.
-Plain = Number | np.dtype[Any] | type[Any] | tuple[object, ...] | Callable[..., Any]
+Plain = Number | DType | type[Any] | tuple[object, ...] | Callable[..., Any]
 Arrival_co = TypeVar("Arrival_co", covariant=True)
 
 

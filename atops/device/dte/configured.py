@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from atops.base.dtypes import element_name
+from atops.base.dtypes import DType, element_name
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, caller, calling_place
@@ -40,7 +40,7 @@ __all__ = ("Chain", "ConfiguredContext", "Descriptor", "connect", "reaches")
 _new_event = object.__new__
 _ANY_OFFSET = (1 << 63) - 1
 _lock = fork_safe(threading.Lock())  # a leaf: contexts of a block may be connected, and its threads may be OS threads
-_Form = tuple[tuple[int, ...], np.dtype[Any]]  # shape and element type
+_Form = tuple[tuple[int, ...], DType]  # shape and element type
 
 
 class Descriptor:

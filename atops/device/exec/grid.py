@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from atops.base.agenda import Agenda
 from atops.base.dims import Dim3, DimLike
@@ -35,7 +35,7 @@ __all__ = ("Entry", "Grid", "GridBarrier", "Observer", "Policy", "RoundRobin", "
 # thread that polls by DTE must let others run.
 TURNS = 64
 
-Observer = Callable[[str, "KernelThread", Any], None]
+Observer = Callable[[str, "KernelThread", object], None]
 Offload = Callable[[Callable[[], None]], None]
 
 

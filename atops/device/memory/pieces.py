@@ -7,11 +7,12 @@ tells whether any of its bytes can still be reached.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import ref
 
 import numpy as np
 
+from atops.base.dtypes import DType
 from atops.device.chip import Scratch
 from atops.device.geometry import Array
 
@@ -40,7 +41,7 @@ class Pieces:
         self._gone: list[ref[Array]] = []  # noted by the collector, at any moment: only `take` changes the pieces
         self._note: Callable[[ref[Array]], None] = self._gone.append
 
-    def take(self, extents: tuple[int, ...], element: np.dtype[Any], size: int) -> tuple[Array, int] | None:
+    def take(self, extents: tuple[int, ...], element: DType, size: int) -> tuple[Array, int] | None:
         """Return an array of `size` bytes, 128-byte aligned, and where it begins; None where there is no room."""
         pieces, index = self._pieces, -1
         if self._gone:

@@ -37,15 +37,15 @@ _DTYPE_ATTRIBUTES = frozenset(("itemsize", "kind", "name"))
 _NUMBERS = (bool, int, float, complex, np.generic)
 _PLAIN = (*_NUMBERS, str, tuple, range, np.dtype, type(None), enum.Enum)
 
-_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], object]] = MappingProxyType(
+_BINARY: Mapping[type[ast.operator], Callable[..., object]] = MappingProxyType(
     {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
      ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
      ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
 )  # fmt: skip
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], object]] = MappingProxyType(
+_UNARY: Mapping[type[ast.unaryop], Callable[..., object]] = MappingProxyType(
     {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
 )
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], object]] = MappingProxyType(
+_COMPARE: Mapping[type[ast.cmpop], Callable[..., object]] = MappingProxyType(
     {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
      ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
      ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from atops.base.locks import fork_safe
 from atops.base.python_ast import module_tree
@@ -73,7 +73,7 @@ class Definitions:
     """What a unit defines: kernels, the functions that they call, and device variables, each by its name."""
 
     kernels: Mapping[str, Kernel] = field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     variables: Mapping[str, Variable] = field(default_factory=dict)
 
 

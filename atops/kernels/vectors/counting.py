@@ -18,13 +18,14 @@ __all__ = ("counted", "counting", "timed")
 
 _Compute = Callable[..., Any]
 _Timed = Callable[[Any], Any]  # from an entry of a table to the one that counts
-_tables: list[tuple[dict[Any, Any], _Timed]] = []
-_plain: list[dict[Any, Any]] = []  # the same as they were, while a run counts
+_Table = dict[Any, Any]
+_tables: list[tuple[_Table, _Timed]] = []
+_plain: list[_Table] = []  # the same as they were, while a run counts
 _runs = [0]
 _lock = fork_safe(threading.Lock())
 
 
-def counted(table: dict[Any, Any], entry: _Timed) -> None:
+def counted(table: _Table, entry: _Timed) -> None:
     """Have the entries of a table replaced by what `entry` makes of them, while a run counts."""
     _tables.append((table, entry))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 from weakref import ref
 
 from atops.base.errors import AtopsError, InvalidType
@@ -36,7 +36,7 @@ class Remains(NamedTuple):
 class HandleEntry(NamedTuple):
     """What a handle stands for, a weak reference where that is lent, and the device it goes with; None for none."""
 
-    thing: Any
+    thing: object
     context: DeviceContext | Remains | None
 
 

@@ -54,7 +54,7 @@ def _evaluator() -> type[Any]:
     class Evaluator(reference):  # type: ignore[misc]  # the package may be missing where types are checked
         """Asks at the start of each graph, function and turn of a loop whether it should go on."""
 
-        def run(self, *arguments: Any, **named: Any) -> Any:
+        def run(self, *arguments: object, **named: object) -> Any:
             stop = RUNNING.stop
             error = None if stop is None else stop()
             if error is not None:

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from atops.base.agenda import Agenda
@@ -205,7 +205,7 @@ class Executor(ABC):
         """Replace a thread of the lane that never comes back."""
 
     @abstractmethod
-    def block(self, source: Any, timeout: float | None) -> bool:
+    def block(self, source: object, timeout: float | None) -> bool:
         """Wait until `source` settles, or `timeout` seconds. Returns whether it settled.
 
         Raises WouldDeadlock where the wait could never end.

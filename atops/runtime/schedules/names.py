@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from atops.base.agenda import Agenda
@@ -26,7 +25,7 @@ class Names:
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
         self._made: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._tasks: WeakKeyDictionary[asyncio.Task[Any], Name] = WeakKeyDictionary()
+        self._tasks: WeakKeyDictionary[asyncio.Task[object], Name] = WeakKeyDictionary()
 
     def anonymous(self, kind: str) -> Name:
         """Return a new name for a step of this kind, after what runs now."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import DType, as_dtype
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
@@ -375,7 +375,7 @@ OPERATION: Final[Mapping[topsReduceOpType, str]] = MappingProxyType({
     topsReduceOpType.REDUCE_MAX: "maximum",
     topsReduceOpType.REDUCE_MIN: "minimum",
 })
-DTYPE: Final[Mapping[topsReduceDataType, np.dtype[Any]]] = MappingProxyType({
+DTYPE: Final[Mapping[topsReduceDataType, DType]] = MappingProxyType({
     topsReduceDataType.INT8: as_dtype("int8"),
     topsReduceDataType.UINT8: as_dtype("uint8"),
     topsReduceDataType.INT32: as_dtype("int32"),
