@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from atops.aml.codes import AML_EINVAL, AML_ENOTSUP, AML_FAILURE, AML_SUCCESS, ERRNO
 from atops.base.log_fields import get_logger
+from atops.bridge.pointers import is_null
 
 __all__ = ("aml_area", "aml_area_fprintf", "aml_area_mmap", "aml_area_munmap", "aml_area_ops")
 
@@ -64,7 +65,7 @@ def aml_area_munmap(area: aml_area | None, ptr: object, size: int) -> int:
     Returns AML_SUCCESS, -AML_EINVAL for None, a destroyed area or what is none, -AML_ENOTSUP for an area that cannot
     unmap, else what its `munmap` returns.
     """
-    if ptr is None or (type(ptr) is int and ptr == 0) or (type(size) is int and size == 0):
+    if is_null(ptr) or (type(size) is int and size == 0):
         return AML_SUCCESS
     ops = _ops(area)
     if ops is None:

@@ -32,7 +32,7 @@ from atops.bridge.arguments import flags_in, size_of, whole
 from atops.bridge.call import Bridge, Work
 from atops.bridge.declarations import Declarations, Function
 from atops.bridge.handles import current_board, current_device, device_at
-from atops.bridge.pointers import find_device, host_pointer, is_device_address, is_null, own, owned, pinned_at
+from atops.bridge.pointers import find_device, host_pointer, is_device_address, is_null, own, owned, pinned_at, pointed
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.functions import memory
 
@@ -87,7 +87,7 @@ class aml_area_hip_data:
 class aml_area_hip_mmap_options:
     """Options of one mapping: above 0, `device` is where it is made; `ptr` is host memory to map.
 
-    `ptr` is an address, a writable array or a buffer, and stays the caller's.
+    `ptr` is an address, also as `ctypes.c_void_p`, a writable array or a buffer, and stays the caller's.
     """
 
     device: int = -1
@@ -208,7 +208,7 @@ def _mmap(area_data: aml_area_hip_data, size: int, options: aml_area_hip_mmap_op
     asked = -1 if options is None else whole(options.device, "options.device")
     ordinal = asked if asked > 0 else whole(area_data.device, "the area's device")
     with nullcontext() if ordinal < 0 else device_at(ordinal):
-        return _map(nbytes, flags, None if options is None else options.ptr)
+        return _map(nbytes, flags, None if options is None else pointed(options.ptr))
 
 
 def _map(nbytes: int, flags: int, host: object) -> int:
@@ -230,10 +230,11 @@ def _map(nbytes: int, flags: int, host: object) -> int:
 
 @_named("aml_area_hip_munmap")
 async def _munmap(area_data: object, ptr: object, size: int) -> None:
-    if is_null(ptr):
+    pointer = pointed(ptr)
+    if is_null(pointer):
         return
     board = current_board()
-    address = ptr.address if isinstance(ptr, Buffer) else host_pointer(ptr, "ptr")
+    address = pointer.address if isinstance(pointer, Buffer) else host_pointer(pointer, "ptr")
     host = None if is_device_address(board, address) else pinned_at(address)
     found = find_device(board, address, "ptr") if host is None else host
     origin = memory.ORIGINS.get(found)

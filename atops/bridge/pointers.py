@@ -40,7 +40,7 @@ __all__ = (
     "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "bytes_at", "check_range", "contents",
     "device_memory", "disown", "find_device", "find_host", "free_after", "give_back", "has_aliases", "host_address",
     "host_copy", "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "lendable",
-    "memory_from", "operand", "own", "owned", "pinned_at", "reached_memory", "remove_alias",
+    "memory_from", "operand", "own", "owned", "pinned_at", "pointed", "reached_memory", "remove_alias",
 )  # fmt: skip
 
 # ---- second names
@@ -135,6 +135,8 @@ SWEEP = [KEPT]
 
 # ---- resolving
 
+ARRAY: Final = "__cuda_array_interface__"
+
 
 def address_of(pointer: object, what: str = "the pointer") -> int:
     """Return a pointer as an int: one, an int-like object, or device memory of the object API.
@@ -175,10 +177,28 @@ def known_address(pointer: object, what: str = "the pointer") -> int:
     return address
 
 
+def pointed(value: object) -> object:
+    """Return the address that a `void *` of ctypes, or an array with `__cuda_array_interface__`, stands for.
+
+    Other values come back as they are. Raises InvalidType for an interface without an address.
+    """
+    if isinstance(value, ctypes.c_void_p):
+        return value.value or 0
+    if isinstance(value, int):
+        return value
+    try:
+        interface = getattr(value, ARRAY, None)
+        return value if interface is None else whole(interface["data"][0], "the address")
+    except Exception as error:
+        raise InvalidType(f"{ARRAY} of {value!r} must tell an address, the first of its data: {error}") from error
+
+
 def is_null(pointer: object) -> bool:
-    """Tell whether a pointer is null: None, or an int that is 0."""
+    """Tell whether a pointer is null: None, an int that is 0, or a `void *` of ctypes that is."""
     if pointer is None or type(pointer) is int:
         return not pointer
+    if isinstance(pointer, ctypes.c_void_p):
+        return not pointer.value
     return _is_number(pointer) and not isinstance(pointer, bool) and whole(pointer, "the pointer") == 0
 
 

@@ -84,6 +84,19 @@ def test_flags_of_host_memory(flags: int, expected: int) -> None:
     assert aml.aml_area_munmap(area_of(0), pointer, 64) == aml.AML_SUCCESS
 
 
+@every("form", [lambda array: array, lambda array: array.ctypes.data, lambda array: ctypes.c_void_p(array.ctypes.data)])
+def test_forms_of_the_caller_s_memory(form: Any) -> None:
+    """An array, its address, and the address as a `void *`, for both calls."""
+    array, area = np.zeros(64, np.uint8), area_of(MAPPED)
+    pointer = aml.aml_area_mmap(area, 64, aml.aml_area_hip_mmap_options(ptr=form(array)))
+    assert pointer == array.ctypes.data
+    tops.check(tops.topsMemset(tops.check(tops.topsHostGetDevicePointer(array, 0)), 7, 64))
+    tops.check(tops.topsDeviceSynchronize())
+    assert (array == 7).all()
+    assert aml.aml_area_munmap(area, form(array), 64) == aml.AML_SUCCESS
+    assert aml.aml_area_munmap(area, form(array), 64) == EINVAL
+
+
 @every("option, of_area, current, expected", [
     (-1, -1, 1, 1), (-1, 0, 1, 0), (-1, 1, 0, 1), (0, 1, 0, 1), (0, -1, 1, 1), (1, 0, 0, 1), (1, -1, 0, 1),
 ])  # fmt: skip
@@ -96,7 +109,7 @@ def test_which_device(option: int, of_area: int, current: int, expected: int) ->
     assert aml.aml_area_munmap(area_of(0), pointer, 8) == aml.AML_SUCCESS
 
 
-@every("pointer", [None, 0])
+@every("pointer", [None, 0, ctypes.c_void_p()])
 def test_null_is_unmapped(pointer: Any) -> None:
     """By both functions, of any area."""
     assert aml.aml_area_munmap(None, pointer, 8) == aml.AML_SUCCESS

@@ -19,6 +19,13 @@ NAMES = [name for name in FUNCTIONS if "WaitValue" not in name and name != "hipD
 CALLS = 400
 
 
+class Array:
+    """An array of another library, or what claims to be one."""
+
+    def __init__(self, interface: object) -> None:
+        self.__cuda_array_interface__ = interface
+
+
 def any_arguments() -> list[Any]:
     """Return numbers, texts, memory, structs and handles, live ones too."""
     props = hip.hipMemPoolProps(1, 0, hip.hipMemLocation(1, 0))
@@ -26,6 +33,8 @@ def any_arguments() -> list[Any]:
         hip.hipStreamCreateWithFlags(1), hip.hipEventCreate(), hip.hipMalloc(64), hip.hipMallocAsync(64, None),
         hip.hipMemPoolCreate(props), hip.hipHostMalloc(64, 0), hip.hipDeviceGetDefaultMemPool(0),
     )  # fmt: skip
+    handles = [answer[1] for answer in live if not answer[0]]
+    interfaces = (5, {}, {"data": ("a",)}, *({"data": (int(each), False)} for each in handles))
     return [
         None, 0, 1, -1, 2, 3, 7, 1 << 31, 1 << 32, 1 << 63, 1 << 64, -(1 << 63), 1.5, float("nan"), True, "x", b"x", [],
         [1], (), {}, object(), str, np.zeros(4, np.uint8), np.zeros(0), np.int32(3), np.float32(1), ctypes.c_int(3),
@@ -33,7 +42,7 @@ def any_arguments() -> list[Any]:
         ctypes.POINTER(ctypes.c_int)(), (ctypes.c_uint8 * 64)(), bytearray(8), hip.hipMemLocation(1, 0),
         hip.hipMemLocation("a", None), props, hip.hipMemPoolProps(1, 0, None), hip.hipMemPoolProps("a", [], 7),
         hip.hipMemAccessDesc(), hip.hipMemAccessDesc(None, 3), hip.hipDeviceProp_t(),
-        *(answer[1] for answer in live if not answer[0]),
+        *handles, *map(ctypes.c_void_p, handles), *map(Array, interfaces),
     ]  # fmt: skip
 
 

@@ -16,9 +16,10 @@ from atops.bridge.call import Answer, Bridge, Codes, Twins
 from atops.bridge.codes import CodeTable
 from atops.bridge.declarations import Function
 from atops.bridge.last_error import LastErrors
+from atops.bridge.pointers import pointed
 from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.functions import FUNCTIONS
-from atops.hip.header.pointers import DeviceArray, Pointer, pointed
+from atops.hip.header.pointers import DeviceArray, Pointer
 
 __all__ = ("CODES", "TWINS", "call", "derived", "forget", "in_hip", "last")
 

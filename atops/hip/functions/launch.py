@@ -19,7 +19,7 @@ from atops.base.errors import InvalidValue
 from atops.base.result_codes import Result
 from atops.bridge.arguments import flags_in, instance, listed, size_of, whole
 from atops.bridge.handles import event_of, usable_stream_of
-from atops.bridge.pointers import is_null
+from atops.bridge.pointers import is_null, pointed
 from atops.hip.functions.api import call
 from atops.hip.functions.host import REFERENCE, host_bytes_of, value_from
 from atops.hip.header.constants import (
@@ -30,7 +30,6 @@ from atops.hip.header.constants import (
     hipCooperativeLaunchMultiDeviceNoPreSync,
     hipExtAnyOrderLaunch,
 )
-from atops.hip.header.pointers import pointed
 from atops.hip.header.structs import dim3, hipFunctionLaunchParams, hipLaunchParams
 from atops.runtime.core.event import Event
 from atops.tops.functions.launch import (

@@ -11,18 +11,7 @@ import numpy as np
 from atops.base.errors import InvalidType, InvalidValue
 from atops.bridge.arguments import whole
 
-__all__ = ("DeviceArray", "Pointer", "pointed")
-
-
-def pointed(value: object) -> object:
-    """Return the address that a `void *` of ctypes, or an array with `__cuda_array_interface__`, stands for.
-
-    Other values come back as they are.
-    """
-    if isinstance(value, ctypes.c_void_p):
-        return value.value or 0
-    interface = None if isinstance(value, int) else getattr(value, "__cuda_array_interface__", None)
-    return value if interface is None else int(interface["data"][0])
+__all__ = ("DeviceArray", "Pointer")
 
 
 class Pointer(int):
