@@ -270,8 +270,10 @@ class NativeBlock(Block):
         """End the grid with what a thread did wrong."""
         grid = self.grid
         kind = KINDS.get(fault)
-        if kind is None or grid.error is not None:
+        if grid.error is not None:
             return  # it was stopped, and the grid knows why
+        if kind is None:
+            kind, run.fault_text = LaunchFailure, b"stopped by a signal"
         block, thread = _index(run.fault_block), _index(run.fault_thread)
         where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
         if run.fault_where:
@@ -280,7 +282,7 @@ class NativeBlock(Block):
                 where = f"{file_shown(site.path)}:{site.line}"
         elif run.fault_pc:
             assert self._loaded is not None, "it ran"
-            where = self._loaded.module.line_of(run.fault_pc) or where
+            where = self._loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
         said = run.fault_text.decode("utf-8", "replace")
         subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
         if said == "access":

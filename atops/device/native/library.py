@@ -45,7 +45,14 @@ VERSION = 3
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
-UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp")
+UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp", "library.cpp")
+
+# Calls of these go to `library.cpp`: a kernel cannot make them.
+NOT_IN_KERNELS = (
+    "exit", "_exit", "_Exit", "quick_exit", "raise", "kill", "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause",
+    "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+)  # fmt: skip
 
 _loading = fork_safe(threading.RLock())
 _loaded: list[ctypes.CDLL] = []
@@ -123,8 +130,9 @@ class Run(Structure):
         ("eager", c_int32), ("strict", c_int32), ("stop", c_int32), ("ranges", POINTER(Range)),
         ("range_count", c_int32), ("find", FIND), ("print", PRINT), ("fault", c_int32), ("fault_block", Dim),
         ("fault_thread", Dim), ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
-        ("fault_pc", c_uint64), ("text_low", c_uint64), ("text_high", c_uint64), ("fault_file", c_char * 512),
-        ("fault_line", c_int32), ("fault_text", c_char * 4096), ("moved", c_uint64), ("switches", c_uint64),
+        ("fault_pc", c_uint64), ("fault_callers", c_uint64 * 4), ("text_low", c_uint64), ("text_high", c_uint64),
+        ("fault_file", c_char * 512), ("fault_line", c_int32), ("fault_text", c_char * 4096),
+        ("moved", c_uint64), ("switches", c_uint64),
         ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
     )  # fmt: skip
 
@@ -192,7 +200,7 @@ def _built(toolchain: Toolchain) -> Path:
         return found.path
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "runtime.so"
-        toolchain.library([SOURCES / unit for unit in UNITS], made)
+        toolchain.library([SOURCES / unit for unit in UNITS], made, ["-ldl", "-pthread"])
         return keep(key, made)
 
 
@@ -231,10 +239,10 @@ class NativeModule:
         runtime.atops_attach(self.address)
         self.text_low, self.text_high, self.text_offset = _text_of(path)
 
-    def line_of(self, counter: int) -> str:
-        """Return "file:line" of an instruction of the module; empty where that is not known."""
-        found = self.place_of([counter])
-        return "" if found is None else f"{os.path.basename(found[1])}:{found[2]}"
+    def line_of(self, counters: Sequence[int]) -> str:
+        """Return "file:line" of the first instruction that is of the program's own lines; empty where none is."""
+        found = self.place_of([each for each in counters if each])
+        return "" if found is None or not _of_the_program(found[1]) else f"{os.path.basename(found[1])}:{found[2]}"
 
     def place_of(self, counters: Sequence[int]) -> tuple[str, str, int] | None:
         """Return (function, file, line) of an instruction, or of the first of what has called it that is the program's.
@@ -243,7 +251,7 @@ class NativeModule:
         """
         self.read_lines(counters)
         found = [each for counter in counters for each in self._lines[counter]]
-        own = [each for each in found if not each[1].startswith(NOT_THE_PROGRAM)]
+        own = [each for each in found if _of_the_program(each[1])]
         return next(iter(own or found), None)
 
     def read_lines(self, counters: Sequence[int]) -> None:
@@ -288,6 +296,11 @@ class NativeModule:
         """Return the rows of its variables."""
         rows = self.row.contents
         return [rows.variables[each] for each in range(rows.variable_count)]
+
+
+def _of_the_program(file: str) -> bool:
+    """Whether a file of debug lines is a text of the program: no header, and not what ends the module."""
+    return not file.startswith(NOT_THE_PROGRAM) and os.path.basename(file) != "registration"
 
 
 def _text_of(path: Path) -> tuple[int, int, int]:

@@ -1,15 +1,27 @@
-"""Declarations of C++ among tokens: where one ends, what it declares, and whether it is a template."""
+"""Declarations of C++ among tokens: where one ends, what it declares, and whether it is a template.
+
+And enumerators of the runtime API called INT8, FLOAT or REDUCE_MAX: a program that declares the name keeps it. The
+header has them in a namespace of their own; where a program declares no such name, what it uses is qualified.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("OF_TYPES", "QUALIFIERS", "Declarations")
+__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "used_bare")
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
 )
+BARE = "atops::bare"
+_HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
+_ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
 
 
 class Declarations(Cursor):
@@ -103,3 +115,28 @@ class Declarations(Cursor):
             if words:
                 names.append(last if words > 1 and last not in OF_TYPES else f"p{len(names)}")
         return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()
+
+
+@cache
+def _enumerators() -> frozenset[str]:
+    """Return the names that the header has in the namespace."""
+    bodies = _ENUMERATION.findall(_HEADER.read_text(encoding="utf-8"))
+    return frozenset(name for body in bodies for name in re.findall(r"(\w+) =", body))
+
+
+def used_bare(parts: Iterable[str]) -> frozenset[str]:
+    """Return which of the names a program's own texts use without declaring them."""
+    text = "\n".join(parts)
+    used = _enumerators().intersection(re.findall(r"\b[A-Z][A-Z0-9_]+\b", text))
+    return frozenset(name for name in used if not _declares(text, name))
+
+
+def _declares(text: str, name: str) -> bool:
+    return any(
+        re.search(pattern, text)
+        for pattern in (
+            rf"\benum\b[^;{{}}()]*{{[^}}]*\b{name}\b",
+            rf"\btypedef\b[^;]*\b{name}\s*;",
+            rf"(?<!\breturn)(?<!\bcase)(?<=[\w>*&])\s+{name}\s*[=;\[({{](?!=)",
+        )
+    )

@@ -15,11 +15,12 @@ The text has been through the preprocessor. Only what comes from the program's o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations
+from atops.kernels.cxx.declarations import BARE, OF_TYPES, QUALIFIERS, Declarations, used_bare
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.tokens import Token, closing, spelled, tokens
 
@@ -37,6 +38,8 @@ _AHEAD = _BESIDE | {'"C"'}
 _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
 # After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
+# What means the same at the end of the text as in the function that launches.
+_PLAIN_TYPE = re.compile(rf"{'|'.join(OF_TYPES)}|double|true|false|const|(u_?)?int\d+_t|size_t")
 # What kernels cannot do, by the name that begins it: the compiler would take it.
 _REFUSED = {
     "asm": "inline assembly is for the chip's processor, which this is not",
@@ -57,7 +60,9 @@ def rewrite(
     found = Rewritten()
     rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS, program)
     pieces: list[str] = []
-    for file, line, text in _parts(preprocessed):
+    parts = _parts(preprocessed)
+    rewriter.bare = used_bare(text for file, _, text in parts if file in own)
+    for file, line, text in parts:
         pieces.append(rewriter.part(text, file, line) if file in own else text)
     for use in uses:
         if (template := found.templates.get(use.partition("<")[0])) is not None:
@@ -101,6 +106,7 @@ class _Rewriter(Declarations):
         self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
         self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
         self.beginning = 0
+        self.bare: frozenset[str] = frozenset()  # of the API, by names that the program has for nothing else
         self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
         self._takers = {
             **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
@@ -172,6 +178,9 @@ class _Rewriter(Declarations):
             return place + 1
         if text in self.shared and self._is_use(place):
             out.append(self.shared[text])
+            return place + 1
+        if text in self.bare and self._before(place) not in ("::", ".", "->"):
+            out.append(f"{BARE}::{text}")
             return place + 1
         if (opening := self._launch_at(place)) is not None:
             return self._launch(place, opening, out)
@@ -245,6 +254,7 @@ class _Rewriter(Declarations):
             return place + 1
         name = self._rewritten(place, opening).strip()
         given = self._rewritten(opening + 1, closing_at).strip()
+        self._instantiate(spelled(self._join(place, opening)), out)
         known = {each.name.rpartition("::")[2] for each in self.found.kernels}
         plain = "<" in name or name.rpartition("::")[2] in known
         kind = f"decltype(&{name})" if plain else "void"  # the arguments of a template are deduced by the call
@@ -255,6 +265,19 @@ class _Rewriter(Declarations):
         )
         self.line += self._join(place, closing_at + 1).count("\n")
         return closing_at + 1
+
+    def _instantiate(self, name: str, out: list[str]) -> None:
+        """Note the kernel that a launch makes of a template, if the arguments mean the same at the end."""
+        plain, _, arguments = name.partition("<")
+        scopes = [each for each in self.scopes if each]
+        found = (self.found.templates.get("::".join([*scopes[:end], plain])) for end in range(len(scopes), -1, -1))
+        template = next(filter(None, found), None)
+        local = re.findall(r"(?<!::)\b[A-Za-z_]\w*\b(?!::)", arguments)
+        if template is None or not arguments or not all(_PLAIN_TYPE.fullmatch(each) for each in local):
+            return
+        made = f"::{template.name.removeprefix('::')}<{arguments}"
+        if all(each.name != made for each in self.found.kernels):
+            self.found.kernels.append(replace(template, name=made))
 
     def _is_cooperative(self, name: str) -> bool:
         plain = spelled(name.partition("<")[0]).rpartition("::")[2]

@@ -7,7 +7,10 @@ package, those of the C++ library, and the named texts of its program; nothing e
 from __future__ import annotations
 
 import json
+import posixpath
 import re
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
@@ -16,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError
 from atops.base.locks import make_lock
-from atops.device.native.library import SOURCES, NativeModule, load_module
+from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.registration import MAIN, CxxKernel, Rewritten
@@ -39,11 +42,16 @@ WATCHED = (
     "-O1", "-g1", "-fsanitize=thread", "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
+REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
+NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demangle")
+_DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, when the module is loaded
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
 _SAID = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
 )
+_CHIPS = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<(?P<name>(?:krt|acore|common|tcle|tops)/[\w./]+)>', re.MULTILINE)
+_MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
 
 
@@ -163,6 +171,7 @@ class _Texts:
     def __init__(self, source: SourceText, headers: Mapping[str, str], folder: Path) -> None:
         self.source, self.folder = source, folder
         self.texts = {source.name: source}
+        self.stand_ins: set[str] = set()  # headers that were put where the chip's are missing
         for name, text in headers.items():
             parts = PurePosixPath(name)
             if parts.is_absolute() or ".." in parts.parts:
@@ -179,7 +188,7 @@ class _Texts:
 
     def of(self, file: str) -> SourceText | str:
         """Return the text of a file; its name where it is none of the program's."""
-        return self.texts.get(file, file)
+        return self.texts.get(posixpath.normpath(file), file)
 
 
 def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, log: DiagnosticLog) -> str | None:
@@ -187,6 +196,7 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     macros = [f"-D{name}={value}" for name, value in options.built_in.items() if value is not None]
     macros += [f"-D{name}={text}" for name, text in options.defines]
     name = texts.source.name.replace("\\", "\\\\").replace('"', '\\"')
+    _stand_in(texts, log)
     result = toolchain.run(
         [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", f"-I{texts.folder}", f"-I{INCLUDE}", f"-I{SOURCES}",
          *macros, "-"],
@@ -196,7 +206,23 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     _take(result.stderr, texts, log, failed)
     if failed:
         return None
-    return None if _reads_others(result.stdout, texts, log) else result.stdout
+    found = _MARKER.sub(lambda marker: f'{marker[1]}{posixpath.normpath(marker[2])}"', result.stdout)
+    return None if _reads_others(found, texts, log) else found
+
+
+def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
+    """Put a header where a text includes one of the chip's that there is none of: what is known of all of them."""
+    for text in dict.fromkeys(texts.texts.values()):
+        for found in _CHIPS.finditer(text.text):
+            name = found["name"]
+            path = texts.folder / name
+            if ".." in name or path.exists() or (INCLUDE / name).exists():
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text('#include "atops/elementwise.h"\n')
+            texts.stand_ins.add(str(path))
+            where = SourcePosition(text.text.count("\n", 0, found.start()) + 1)
+            log.warning(f"<{name}> is none of the headers of this emulator: names of it may be missing", text, where)
 
 
 def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
@@ -206,7 +232,8 @@ def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
     others = {
         name: None
         for name, _ in markers
-        if name not in system and name not in texts.texts and not name.startswith((str(INCLUDE), str(SOURCES), "<"))
+        if name not in system | texts.stand_ins | texts.texts.keys()
+        and not name.startswith((str(INCLUDE), str(SOURCES), "<"))
     }
     for name in others:
         log.error(f"#include of {name!r}: only headers of the language and texts of the program are read", texts.source)
@@ -217,18 +244,35 @@ def _compile(
     toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog,
     flags: Sequence[str],
 ) -> Path | None:  # fmt: skip
-    """Return the module's file. None where `log` has an error."""
+    """Return the module's file. None where `log` has an error.
+
+    A function that is called and defined nowhere is a fault where it is reached, and an error of a whole program.
+    """
     words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else []), "-x", "c++-cpp-output", "-"]
     if toolchain.clang:  # debug lines are otherwise those of a file "-"
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name]
     made = texts.folder / "module.so"
-    if flags is WATCHED:  # linked by itself: otherwise the sanitizer's library would be, too
-        unit = texts.folder / "module.o"
-        result = toolchain.run([*words, "-c", "-o", str(unit)], found.text)
-        if result.returncode == 0:
-            result = toolchain.run(["-shared", *WRAPPED, str(unit), "-o", str(made)])
-    else:
-        result = toolchain.run([*words, "-shared", "-o", str(made)], found.text)
+    text = found.text
+    while True:
+        if flags is WATCHED:  # linked by itself: otherwise the sanitizer's library would be, too
+            unit = texts.folder / "module.o"
+            result = toolchain.run([*words, "-c", "-o", str(unit)], text)
+            if result.returncode == 0:
+                result = toolchain.run(["-shared", *WRAPPED, *NAME_MISSING, *REFUSED, str(unit), "-o", str(made)])
+        else:
+            result = toolchain.run([*words, "-shared", *NAME_MISSING, *REFUSED, "-o", str(made)], text)
+        missing = {} if result.returncode else _missing(result.stderr)
+        if not missing or text is not found.text:
+            break
+        for each in missing:
+            where = re.search(rf"\b{re.escape(each.partition('(')[0].rpartition('::')[2])}\b", texts.source.text)
+            line = texts.source.text.count("\n", 0, where.start()) + 1 if where else 0
+            say = log.error if found.main else log.warning
+            message = f"{each} is declared, and defined in no text of the program"
+            say(message, texts.source, SourcePosition(line) if line else None)
+        if found.main:
+            return None
+        text += "".join(map(_fault_for, missing.items()))
     failed = result.returncode != 0
     _take(result.stderr, texts, log, failed)
     if failed or log.errors:
@@ -236,6 +280,28 @@ def _compile(
     if not made.exists():
         raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
     return made
+
+
+def _missing(said: str) -> dict[str, str]:
+    """Return what the linker has found no definition of, by the names in the text, with those that it goes by."""
+    found = dict.fromkeys(re.findall(r"undefined reference to [`']([^\s']+)'", said))
+    names = [each for each in found if not each.startswith(_DEFINED_LATER)]
+    reader = shutil.which("c++filt")
+    if not names or reader is None:
+        return {each: each for each in names}
+    plain = subprocess.run([reader], input="\n".join(names), capture_output=True, text=True, check=False).stdout
+    return dict(zip(plain.splitlines(), names, strict=True))
+
+
+def _fault_for(missing: tuple[str, str]) -> str:
+    """Return the definition of a function that the program has not: it is a fault."""
+    plain, name = missing
+    function = f"__atops_missing_{key_of([name])[:16]}"
+    said = f"called {plain}, which is declared, and defined in no text of the program"
+    return (
+        f'\nextern "C" __attribute__((visibility("hidden"))) void {function}() __asm__("{name}");\n'
+        f'extern "C" void {function}() {{ atops::fail(atops::Fault::launch_failure, "{said}", "", 0); }}\n'
+    )
 
 
 def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:

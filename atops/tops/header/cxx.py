@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from atops.bridge.declarations import CParameter, Function
 from atops.bridge.structs import Struct
+from atops.kernels.cxx.declarations import BARE
 from atops.kernels.cxx.unit import INCLUDE
 from atops.tops.header import constants, enumerations, error_codes, structs
 from atops.tops.header.functions import FUNCTIONS
@@ -61,9 +62,14 @@ def _enumerations() -> Iterator[str]:
     for each in dict.fromkeys(kinds):
         if not each.__members__:
             continue  # what enumerations are made of
+        bare = not all(name.startswith(("tops", "TOPS")) for name in each.__members__)
+        if bare:  # a program may have the names, too
+            yield f"namespace {BARE} {{"
         yield f"enum {each.__name__} {{"
         yield from (f"    {name} = {int(member)}," for name, member in each.__members__.items())
         yield "};"
+        if bare:
+            yield f"}}\nusing {BARE}::{each.__name__};"
 
 
 def _types() -> Iterator[str]:

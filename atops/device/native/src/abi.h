@@ -189,7 +189,8 @@ struct Run {
     Dim fault_block, fault_thread;
     uint64_t fault_address, fault_bytes;
     int32_t fault_write;  // of an address: 1 a store, 0 a load, -1 not known
-    uint64_t fault_pc;  // of a fault of the processor
+    uint64_t fault_pc;  // of a fault of the processor, or of what a library was called for
+    uint64_t fault_callers[4];  // of the module, the innermost first, where the counter is not the program's own
     uint64_t text_low, text_high;  // where the code of the module lies
     char fault_file[512];
     int32_t fault_line;

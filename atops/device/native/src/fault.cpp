@@ -2,12 +2,17 @@
 // run is left for good. What is no kernel's goes to whoever was there before.
 #include "fault.h"
 
+#include <cxxabi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <mutex>
+#include <typeinfo>
 
 #include "abi.h"
 #include "fiber.h"
@@ -17,7 +22,7 @@ namespace atops {
 
 namespace {
 
-constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, INTERRUPT};
+constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, INTERRUPT};
 constexpr size_t HANDLER_STACK = 64 << 10;
 
 struct sigaction before[65];
@@ -38,8 +43,20 @@ struct HandlerStack {
 thread_local HandlerStack own_stack;
 thread_local Fault pending = Fault::none;
 thread_local char said[512];
+thread_local bool aborted = false;
 
-void landed() { fail_now(pending, said); }
+void landed() {
+    if (aborted) {  // by the C++ library, for an exception that nothing catches
+        aborted = false;
+        if (const std::type_info *kind = abi::__cxa_current_exception_type()) {
+            char *name = abi::__cxa_demangle(kind->name(), nullptr, nullptr, nullptr);
+            snprintf(said, sizeof said, "threw %s, and a kernel has no exceptions", name ? name : kind->name());
+            free(name);
+            abi::__cxa_end_catch();
+        }
+    }
+    fail_now(pending, said);
+}
 
 void land(ucontext_t *state, const Fiber *fiber) {
     uintptr_t top = (reinterpret_cast<uintptr_t>(fiber->top) & ~uintptr_t(15)) - 128;  // what was on the stack is given up
@@ -85,17 +102,30 @@ void handle(int number, siginfo_t *info, void *context) {
     auto *state = static_cast<ucontext_t *>(context);
     Scheduler *own = scheduler_here();
     Fiber *fiber = own ? own->current : nullptr;
-    uintptr_t sp = stack_pointer(state);
-    bool of_kernel = fiber && sp >= reinterpret_cast<uintptr_t>(fiber->guard) &&
-                     sp <= reinterpret_cast<uintptr_t>(fiber->top);
-    if (!of_kernel) return pass_on(number, info, context);
+    if (number == SIGINT) {  // Python notes it; a kernel in this thread has to come back first
+        pass_on(number, info, context);
+        if (own) own->run->stop = 1;
+    }
+    if (!fiber) {
+        if (number != SIGINT) pass_on(number, info, context);
+        return;
+    }
     Run *run = own->run;
-    run->fault_pc = counter(state);
-    if (number == INTERRUPT) {
+    uint64_t here = counter(state);
+    bool own_code = here >= run->text_low && here < run->text_high;
+    if (number == INTERRUPT || number == SIGINT) {
         // Only out of the kernel's own code: what the runtime or a library has begun is ended first.
-        if (!run->stop || run->fault_pc < run->text_low || run->fault_pc >= run->text_high) return;
+        if (!run->stop || !own_code) return;
+        run->fault_pc = here;
         pending = Fault::stopped;
         said[0] = 0;
+        return land(state, fiber);
+    }
+    run->fault_pc = own_code ? here : caller_of(run, reinterpret_cast<const void *>(stack_pointer(state)), fiber);
+    if (number == SIGABRT) {
+        pending = Fault::launch_failure;
+        aborted = true;
+        snprintf(said, sizeof said, "called abort(), or a library did; what it says is on standard error");
     } else if (number == SIGSEGV || number == SIGBUS) {
         auto address = reinterpret_cast<uintptr_t>(info->si_addr);
         uintptr_t low = reinterpret_cast<uintptr_t>(fiber->guard), high = reinterpret_cast<uintptr_t>(fiber->stack);
@@ -129,6 +159,14 @@ void handle(int number, siginfo_t *info, void *context) {
 }  // namespace
 
 void guard_this_thread() {
+    struct sigaction found;
+    if (syscall(SYS_gettid) == getpid() && sigaction(SIGINT, nullptr, &found) == 0 && found.sa_sigaction != handle &&
+        found.sa_handler != SIG_IGN && found.sa_handler != SIG_DFL) {  // Python's, which lets a kernel go on
+        before[SIGINT] = found;
+        found.sa_sigaction = handle;
+        found.sa_flags |= SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(SIGINT, &found, nullptr);
+    }
     if (own_stack.guarded) return;
     static std::once_flag once;
     std::call_once(once, [] {

@@ -99,6 +99,8 @@ void note(Scheduler *own, Fault fault, const char *text, Site site) {
 
 [[noreturn]] void fail(Fault fault, const char *text, Site site) {
     Scheduler *own = here;
+    if (!site.line && own->current && !own->run->fault_pc)
+        own->run->fault_pc = caller_of(own->run, __builtin_frame_address(0), own->current);
     note(own, fault, text, site);
     leave(own);
 }
@@ -523,8 +525,30 @@ bool find_global(Run *run, uint64_t address, Range *found) {
     return run->find && run->find(address, found) && address >= found->low && address < found->high;
 }
 
-[[noreturn]] void fail_now(Fault fault, const char *text) {
+uint64_t caller_of(Run *run, const void *frame, const Fiber *fiber) {
+    auto *at = reinterpret_cast<const uint64_t *>(reinterpret_cast<uintptr_t>(frame) & ~uintptr_t(7));
+    auto *end = reinterpret_cast<const uint64_t *>(fiber->top);
+    if (reinterpret_cast<const uint8_t *>(at) < fiber->stack || at > end) return 0;
+    for (size_t count = 0; at < end && count < 4; ++at) {
+        uint64_t value = *at;
+        if (value < run->text_low + 8 || value >= run->text_high) continue;
+        auto *code = reinterpret_cast<const uint8_t *>(value);
+#if defined(__x86_64__)
+        bool called = code[-5] == 0xE8 || (code[-6] == 0xFF && (code[-5] & 0x38) == 0x10) ||
+                      (code[-2] == 0xFF && (code[-1] & 0x38) == 0x10) || (code[-3] == 0xFF && (code[-2] & 0x38) == 0x10);
+#else
+        uint32_t before;
+        memcpy(&before, code - 4, 4);
+        bool called = (before & 0xFC000000) == 0x94000000 || (before & 0xFFFFFC1F) == 0xD63F0000;
+#endif
+        if (called) run->fault_callers[count++] = value - 1;  // the line is the call's
+    }
+    return run->fault_callers[0];
+}
+
+[[noreturn]] void fail_now(Fault fault, const char *text, const void *frame) {
     Scheduler *own = here;
+    if (frame && own->current) own->run->fault_pc = caller_of(own->run, frame, own->current);
     fail(fault, text, own->current ? own->current->site : Site{"", 0});
 }
 

@@ -35,7 +35,9 @@ struct Scheduler {
 };
 
 Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
-[[noreturn]] void fail_now(Fault, const char *text);
+// Ends the run with what the thread here did. `frame` is where a search for the kernel's own call begins on its stack.
+[[noreturn]] void fail_now(Fault, const char *text, const void *frame = nullptr);
+uint64_t caller_of(Run *, const void *frame, const Fiber *);  // notes callers of the module; 0 where none is found
 extern const Runtime *const RUNTIME_TABLE;  // what modules are attached to
 bool find_global(Run *, uint64_t address, Range *found);  // live memory that an address is in
 

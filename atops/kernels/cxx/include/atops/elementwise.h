@@ -59,6 +59,44 @@ ATOPS_BINARY(gt, x > y)
 ATOPS_BINARY(ge, x >= y)
 #undef ATOPS_BINARY
 
+// The second operand times a factor is added.
+template <class T, class Factor>
+    requires std::is_convertible_v<Factor, T>
+inline void add(T *out, const T *lhs, const T *rhs, unsigned count, Factor factor) {
+    for (unsigned i = 0; i < count; ++i) out[i] = T(lhs[i] + rhs[i] * T(factor));
+}
+// out[i, j] = lhs[i] * rhs[j]
+template <class T>
+inline void outer(T *out, const T *lhs, const T *rhs, unsigned rows, unsigned columns) {
+    for (unsigned i = 0; i < rows; ++i)
+        for (unsigned j = 0; j < columns; ++j) out[size_t(i) * columns + j] = lhs[i] * rhs[j];
+}
+// How the operands of a product lie. Published kernels outside of the closed library use the first only, with one set of
+// the numbers that follow: a plain product. With others it is a fault.
+enum MatmulLayout { MK_KN, MK_NK, KM_KN, KM_NK };
+template <int M, MatmulLayout layout, class Out, class In, class Bias, class Extra, class... Numbers>
+inline void matmul(Out *out, const In *lhs, const In *rhs, const Bias *bias, const Extra *extra, int k, int n,
+                   Numbers... numbers) {
+    const int given[] = {int(numbers)..., 0}, known[] = {0, 1, 0, 1, 0, 0};
+    if (layout != MK_KN || bias || extra || sizeof given != sizeof known || __builtin_memcmp(given, known, sizeof known))
+        atops::fail(atops::Fault::launch_failure,
+                    "called acore::matmul with a layout or numbers that this emulator does not know", "", 0);
+    for (int i = 0; i < M; ++i)
+        for (int j = 0; j < n; ++j) {
+            auto total = atops::wide(In(0));
+            for (int each = 0; each < k; ++each) total += atops::wide(lhs[i * k + each]) * atops::wide(rhs[each * n + j]);
+            out[i * n + j] = Out(total);
+        }
+}
+// Of the closed library, and not here: any other function of the name goes first.
+#define ATOPS_CLOSED(name) \
+    template <class... A> \
+    [[noreturn]] inline void name(A &&...) { \
+        atops::fail(atops::Fault::launch_failure, "called acore::" #name ", which this emulator does not have", "", 0); \
+    }
+ATOPS_CLOSED(dequant)
+#undef ATOPS_CLOSED
+
 }  // namespace acore
 
 using namespace acore;

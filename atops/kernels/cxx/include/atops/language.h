@@ -105,6 +105,17 @@ struct Anything {
     }
 };
 
+#define ATOPS_ANYTHING(op) \
+    template <class T> \
+    T operator op(const T &, const Anything &) { __builtin_unreachable(); } \
+    template <class T> \
+    T operator op(const Anything &, const T &) { __builtin_unreachable(); } \
+    template <class T> \
+    T &operator op##=(T &, const Anything &) { __builtin_unreachable(); }
+ATOPS_ANYTHING(+) ATOPS_ANYTHING(-) ATOPS_ANYTHING(*) ATOPS_ANYTHING(/) ATOPS_ANYTHING(%) ATOPS_ANYTHING(&)
+ATOPS_ANYTHING(|) ATOPS_ANYTHING(^) ATOPS_ANYTHING(<<) ATOPS_ANYTHING(>>)
+#undef ATOPS_ANYTHING
+
 class Unsupported {
     const char *name, *file;
     int line;

@@ -29,7 +29,15 @@ inline int __tops_bid_z() { return int(blockIdx.z); }
 namespace atops {
 
 template <class T>
-using Unified = std::conditional_t<std::is_same_v<T, tops::half>, half, std::conditional_t<std::is_same_v<T, tops::bfloat>, brain, T>>;
+struct UnifiedOf { using type = T; };
+template <>
+struct UnifiedOf<tops::half> { using type = half; };
+template <>
+struct UnifiedOf<tops::bfloat> { using type = brain; };
+template <>
+struct UnifiedOf<signed char> { using type = char; };  // vchar is the vector of both
+template <class T>
+using Unified = typename UnifiedOf<T>::type;
 
 template <class V>
 struct VectorOf;
@@ -140,6 +148,16 @@ ATOPS_VECTORS(atops::half, vhalf, va32f16)
 ATOPS_VECTORS(atops::brain, vbfloat, va32bf16)
 ATOPS_VECTORS(float, vfloat, va16f32)
 #undef ATOPS_VECTORS
+// By the registers that they were called after: as many bytes.
+using v64i8 = vchar;
+using v64u8 = vuchar;
+using v32i16 = vshort;
+using v32u16 = vushort;
+using v16i32 = vint;
+using v16u32 = vuint;
+using v32f16 = vhalf;
+using v32bf16 = vbfloat;
+using v16f32 = vfloat;
 using vbool16_t = atops::Mask<4, 128>;
 using vbool32_t = atops::Mask<4, 256>;
 using vbool64_t = atops::Mask<4, 512>;
@@ -180,6 +198,39 @@ ATOPS_BINARY(vrem, atops::remainder(x, y))
 ATOPS_BINARY(vmax, x > y ? x : y)
 ATOPS_BINARY(vmin, x < y ? x : y)
 #undef ATOPS_BINARY
+// On bits: of vectors of one size, whatever their elements are; the result is of the type that is named.
+#define ATOPS_BINARY(name, op) \
+    template <class Named = void, class V, class U> \
+    inline auto name(const V &v, const U &u) { \
+        using Made = std::conditional_t<std::is_void_v<Named>, V, Named>; \
+        static_assert(sizeof(V) == sizeof(U) && sizeof(V) == sizeof(Made), "vectors of different sizes"); \
+        Made made; \
+        unsigned char x[sizeof(V)], y[sizeof(V)]; \
+        __builtin_memcpy(x, &v, sizeof x); \
+        __builtin_memcpy(y, &u, sizeof y); \
+        for (size_t i = 0; i < sizeof x; ++i) x[i] = static_cast<unsigned char>(x[i] op y[i]); \
+        __builtin_memcpy(&made, x, sizeof made); \
+        return made; \
+    }
+ATOPS_BINARY(vand, &)
+ATOPS_BINARY(vor, |)
+ATOPS_BINARY(vxor, ^)
+#undef ATOPS_BINARY
+#define ATOPS_SHIFT(name, op) \
+    template <class Named = void, class V> \
+    inline auto name(const V &given, int bits) { \
+        using Made = std::conditional_t<std::is_void_v<Named>, V, Named>; \
+        static_assert(sizeof(V) == sizeof(Made), "vectors of different sizes"); \
+        Made made; \
+        __builtin_memcpy(&made, &given, sizeof made); \
+        using Bits = std::make_unsigned_t<typename Made::Element>; \
+        for (int i = 0; i < Made::lanes; ++i) \
+            made.lane[i] = size_t(bits) < sizeof(Bits) * 8 ? typename Made::Element(Bits(Bits(made.lane[i]) op bits)) : 0; \
+        return made; \
+    }
+ATOPS_SHIFT(vshli, <<)
+ATOPS_SHIFT(vshri, >>)
+#undef ATOPS_SHIFT
 #define ATOPS_UNARY(name) \
     template <class V> \
     inline V v##name(const V &v) { \
@@ -245,14 +296,16 @@ inline T vreduce_min(const V &v) {
 }
 
 // Parts of a vector, and a vector of parts.
+template <int number, class Part, class V>
+inline Part vunpack(const V &v) {
+    static_assert((number + 1) * Part::lanes <= V::lanes, "the vector has fewer parts");
+    Part made;
+    for (int i = 0; i < Part::lanes; ++i) made.lane[i] = v.lane[number * Part::lanes + i];
+    return made;
+}
 #define ATOPS_PART(number) \
     template <class Part, class V> \
-    inline Part vunpack##number(const V &v) { \
-        static_assert((number + 1) * Part::lanes <= V::lanes, "the vector has fewer parts"); \
-        Part made; \
-        for (int i = 0; i < Part::lanes; ++i) made.lane[i] = v.lane[number * Part::lanes + i]; \
-        return made; \
-    }
+    inline Part vunpack##number(const V &v) { return vunpack<number, Part>(v); }
 ATOPS_PART(0)
 ATOPS_PART(1)
 ATOPS_PART(2)
@@ -273,22 +326,33 @@ inline V vpack2(const Part &a, const Part &b) { return vpack<V>(a, b); }
 template <class V, class Part>
 inline V vpack4(const Part &a, const Part &b, const Part &c, const Part &d) { return vpack<V>(a, b, c, d); }
 
-// A pointer that goes on by a vector with each load and store.
-template <class V>
+// A pointer that goes on with each load and store: by a vector, or by one of STRIDES numbers of bytes. What it stores to
+// begins where what it loads from does, and goes on by itself: one pointer can change an array in its place.
+template <class V, int STRIDES = 0>
 class leaptr {
-    char *at;
+    char *from, *to;
+    ptrdiff_t strides[STRIDES ? STRIDES : 1] = {sizeof(V)};
 
   public:
-    template <class T>
-    explicit leaptr(T *from) : at(reinterpret_cast<char *>(const_cast<std::remove_cv_t<T> *>(from))) {}
+    template <class T, class... Bytes>
+        requires(sizeof...(Bytes) == STRIDES && (std::is_convertible_v<Bytes, ptrdiff_t> && ...))
+    explicit leaptr(T *first, Bytes... bytes) : from(reinterpret_cast<char *>(const_cast<std::remove_cv_t<T> *>(first))), to(from) {
+        int each = 0;
+        ((strides[each++] = ptrdiff_t(bytes)), ...);
+        (void)each;
+    }
+    template <int stride = 0>
     V load() {
-        V made = vload<V>(at);
-        at += sizeof(V);
+        static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
+        V made = vload<V>(from);
+        from += strides[stride];
         return made;
     }
+    template <int stride = 0>
     void store(const V &value) {
-        vstore(value, at);
-        at += sizeof(V);
+        static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
+        vstore(value, to);
+        to += strides[stride];
     }
 };
 template <class V, class T>
@@ -299,7 +363,10 @@ template <class T>
 inline mapped_ptr map_mem(T *from, size_t) { return reinterpret_cast<mapped_ptr>(from); }
 template <class T>
 inline mapped_ptr map_mem_ex(T *from, size_t) { return reinterpret_cast<mapped_ptr>(from); }
+template <class T>
+inline mapped_ptr map_mem_m(T *from, size_t) { return reinterpret_cast<mapped_ptr>(from); }
 inline void unmap_mem(mapped_ptr, size_t = 0) {}
+inline void unmap_mem_m(mapped_ptr, size_t = 0) {}
 inline void unmap_mem_ex(mapped_ptr, size_t = 0) {}
 
 [[noreturn]] inline void abort(ATOPS_SITE) {
@@ -316,6 +383,8 @@ inline void fence() {}  // what a thread stores, it reads
 
 template <class T, int LANES>
 struct altivector { using VT = atops::Lanes<T, LANES>; };
+template <class T>
+struct simple_altivector { using VT = atops::Vector<atops::Unified<T>, sizeof(T) == 8 ? 512 : TCLE_SINGLE_VEC_BYTES>; };
 template <class V>
 struct altivector_to_mask { using type = typename atops::VectorOf<V>::Truth; };
 template <class V>
@@ -329,6 +398,19 @@ using tops::vsel;
 
 template <class To, class V>
 inline To cvt(const V &from) { return tops::vcast<To>(from); }
+
+// The sum of all lanes, in the first one.
+template <int, class V>
+inline V redsum(const V &from) {
+    V made(typename V::Element(0));
+    made.lane[0] = tops::vreduce_sum<typename V::Element>(from);
+    return made;
+}
+// One vector of the lanes of two.
+template <class T, int BYTES>
+inline atops::Vector<T, BYTES * 2> concat2(const atops::Vector<T, BYTES> &a, const atops::Vector<T, BYTES> &b) {
+    return tops::vpack<atops::Vector<T, BYTES * 2>>(a, b);
+}
 
 // Elements at so many bytes behind an address, one for each lane.
 template <class V, class Offsets>
@@ -357,8 +439,16 @@ inline V min(const V &x, const V &y) { return tops::vmin(x, y); }
 
 }  // namespace tcle
 
-// The language text gives integers no quotient by an operator; tcle does.
+// Registers that are no vectors: what fills them is an intrinsic, which is a fault where it is reached.
+struct tar_t {};
+struct smr_t {};
+
+// The language text gives masks no `&&` and integers no quotient by an operator; tcle does.
 namespace atops {
+template <int WIDTH, int BYTES>
+Mask<WIDTH, BYTES> operator&&(const Mask<WIDTH, BYTES> &x, const Mask<WIDTH, BYTES> &y) { return x & y; }
+template <int WIDTH, int BYTES>
+Mask<WIDTH, BYTES> operator||(const Mask<WIDTH, BYTES> &x, const Mask<WIDTH, BYTES> &y) { return x | y; }
 template <class T, int BYTES>
     requires is_integer<T>
 Vector<T, BYTES> operator/(const Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return tops::vdiv(x, y); }

@@ -319,6 +319,7 @@ enum topsExecutableInfoType_t {
 enum topsResourceBundleInfoType_t {
     topsResourceBundleProcessorCount = 0,
 };
+namespace atops::bare {
 enum topsReduceOpType {
     REDUCE_SUM = 0,
     REDUCE_PROD = 1,
@@ -326,6 +327,9 @@ enum topsReduceOpType {
     REDUCE_MIN = 3,
     REDUCE_UNKNOW = 4,
 };
+}
+using atops::bare::topsReduceOpType;
+namespace atops::bare {
 enum topsReduceDataType {
     INT8 = 0,
     CHAR = 0,
@@ -344,6 +348,9 @@ enum topsReduceDataType {
     BFLOAT16 = 9,
     UNKNOW = 10,
 };
+}
+using atops::bare::topsReduceDataType;
+namespace atops::bare {
 enum topsExtExecutableSectionHeaderType_t {
     SHT_NULL_ = 0,
     SHT_HEADER = 1,
@@ -380,6 +387,8 @@ enum topsExtExecutableSectionHeaderType_t {
     SHT_USER9 = 32,
     SHT_LAST_TYPE = 33,
 };
+}
+using atops::bare::topsExtExecutableSectionHeaderType_t;
 enum topsGraphNodeType {
     topsGraphNodeTypeKernel = 1,
     topsGraphNodeTypeMemcpy = 2,

@@ -1,0 +1,74 @@
+// What kernels cannot call of the C library, though the compiler takes it: modules are linked so that these calls come
+// here. In a kernel each is a fault; host code of a whole program goes on to the library.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+
+using namespace atops;
+
+namespace {
+
+bool in_kernel() {
+    Scheduler *own = scheduler_here();
+    return own && own->current;
+}
+
+[[noreturn]] void refuse(const char *text) { fail_now(Fault::launch_failure, text, __builtin_frame_address(0)); }
+
+}  // namespace
+
+#define ENDS "which would end the process; a kernel ends by return"
+#define BLOCKS "which would block all threads of its block; they wait at barriers and for transfers"
+#define STARTS "a kernel starts no threads and no processes"
+
+#pragma GCC visibility push(default)
+extern "C" {
+#define NEVER_RETURNS(name, why) \
+    [[noreturn]] void __wrap_##name(int code) { \
+        if (in_kernel()) refuse("called " #name "(), " why); \
+        ::name(code); \
+    }
+NEVER_RETURNS(exit, ENDS)
+NEVER_RETURNS(_exit, ENDS)
+NEVER_RETURNS(_Exit, ENDS)
+NEVER_RETURNS(quick_exit, ENDS)
+#undef NEVER_RETURNS
+
+#define CALL(type, name, parameters, arguments, why) \
+    type __wrap_##name parameters { \
+        if (in_kernel()) refuse("called " #name "(), " why); \
+        return reinterpret_cast<type(*) parameters>(dlsym(RTLD_DEFAULT, #name)) arguments; \
+    }
+CALL(int, raise, (int number), (number), ENDS)
+CALL(int, kill, (pid_t process, int number), (process, number), ENDS)
+CALL(unsigned, sleep, (unsigned seconds), (seconds), BLOCKS)
+CALL(int, usleep, (useconds_t time), (time), BLOCKS)
+CALL(int, nanosleep, (const timespec *time, timespec *left), (time, left), BLOCKS)
+CALL(int, clock_nanosleep, (clockid_t clock, int flags, const timespec *time, timespec *left), (clock, flags, time, left), BLOCKS)
+CALL(int, pause, (), (), BLOCKS)
+CALL(int, pthread_cond_wait, (pthread_cond_t *condition, pthread_mutex_t *mutex), (condition, mutex), BLOCKS)
+CALL(int, pthread_join, (pthread_t thread, void **result), (thread, result), BLOCKS)
+CALL(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
+     (thread, attributes, start, argument), STARTS)
+CALL(pid_t, fork, (), (), STARTS)
+CALL(int, system, (const char *command), (command), STARTS)
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
+    if (!in_kernel()) return pthread_mutex_lock(mutex);
+    if (pthread_mutex_trylock(mutex)) refuse("waited for a mutex, " BLOCKS);
+    return 0;
+}
+
+// std::thread's constructor, in the C++ library.
+void __wrap__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+    void *self, void *state, void (*depends)()) {
+    if (in_kernel()) refuse("constructed a std::thread; " STARTS);
+    constexpr const char *name = "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
+    reinterpret_cast<void (*)(void *, void *, void (*)())>(dlsym(RTLD_DEFAULT, name))(self, state, depends);
+}
+}
+#pragma GCC visibility pop

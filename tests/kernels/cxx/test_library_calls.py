@@ -1,0 +1,92 @@
+"""What a kernel cannot call of the C and C++ libraries is a fault with its line, and the process goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import LaunchFailure
+
+HEAD = """#include <stdlib.h>
+#include <unistd.h>
+#include <signal.h>
+#include <setjmp.h>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+std::mutex mutex, free_one;
+__global__ void right(int *x) { std::lock_guard<std::mutex> held(free_one); x[0] = 7; }
+__global__ void wrong(int *x) {
+"""
+WRONG = {  # what a kernel does in the line 12 of its text, and what is said
+    "exit(3);": r"called exit\(\), which would end the process",
+    "_exit(3);": r"called _exit\(\), which would end the process",
+    "abort();": r"called abort\(\)",
+    "std::terminate();": r"called abort\(\)",
+    "x[0] = raise(SIGTERM);": r"called raise\(\), which would end",
+    "x[0] = sleep(1000);": r"called sleep\(\), which would block all threads",
+    "mutex.lock(); __syncthreads(); mutex.unlock();": "waited for a mutex, which would block",
+    "std::thread t([=] { x[0] = 1; }); t.join();": "constructed a std::thread; a kernel starts no threads",
+    "std::vector<int> v(3); x[0] = v.at(x[0] + 7);": "threw std::out_of_range, and a kernel has no exceptions",
+    'std::string s("abc"); x[0] = s.substr(x[0] + 10).size();': "threw std::out_of_range",
+    "char *p = (char *)malloc(20 + x[0]); x[1] = p[0]; free(p); free(p); x[2] = 1;": r"called abort\(\), or a library",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", WRONG)
+def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any]) -> None:
+    """It ends the launch; the next one of the same module is right."""
+    module = k.compile_source(f"{HEAD}  {body}\n  x[0] += 1;\n}}\n", "library.tops").module()
+    with pytest.raises(LaunchFailure, match=f"library.tops:12: {WRONG[body]}"):
+        run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
+    assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
+
+
+def test_a_jump_to_nowhere(run: Callable[..., Any]) -> None:
+    """A longjmp leaves neither a stack nor a counter that could be trusted."""
+    text = f"{HEAD}  jmp_buf b; for (char &each : *(char(*)[sizeof b]) & b) each = 0;\n  longjmp(b, 1);\n}}\n"
+    with pytest.raises(LaunchFailure, match="an address that no memory can have"):
+        run(text, "wrong", (1, 1), np.zeros(12, np.int32))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_kernel_that_runs_inline() -> None:
+    """Python hears of the signal when the kernel has come back."""
+    module = k.compile_source("__global__ void spin(volatile int *x) { while (!x[0]) {} }", "spin.tops").module()
+    entered = threading.Event()
+
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.upload(np.zeros(4, np.int32))
+            await stream
+            entered.set()
+            stream.launch(module.function("spin"), (1, 1), x)
+            await stream
+
+    def interrupt() -> None:
+        entered.wait()
+        while not over.wait(0.05):  # until it is heard: the kernel may not have begun
+            os.kill(os.getpid(), signal.SIGINT)
+
+    over = threading.Event()
+    other = threading.Thread(target=interrupt)
+    other.start()
+    try:
+        with pytest.raises((KeyboardInterrupt, LaunchFailure)):
+            try:
+                atops.run(main)
+            finally:
+                over.set()
+    finally:
+        over.set()
+        other.join()
