@@ -45,7 +45,7 @@ __all__ = (
     "window",
 )
 
-Array = np.ndarray[Any, DType]
+Array = np.ndarray[tuple[Any, ...], DType]
 Ints = Sequence[int]
 Key: TypeAlias = Any  # what numpy takes as an index
 

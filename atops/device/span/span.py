@@ -99,7 +99,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     def reshape(self, *shape: int | tuple[int, ...]) -> Span[ElementType]:
         """Return the same elements in another shape. Raises InvalidValue where the sizes differ or it had to copy."""
         try:
-            return self._like(self.array.reshape(*shape, copy=False))
+            return self._like(self.array.reshape(*shape, copy=False))  # type: ignore[arg-type]  # numbers or one tuple
         except (TypeError, ValueError) as error:
             raise InvalidValue(f"{self!r} cannot have shape {shape}: {error}") from None
 
