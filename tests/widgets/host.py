@@ -153,10 +153,10 @@ class Host:
         self.page: Any = None
         thread.call(self._open, {"width": width, "height": height})
 
-    def show(self, widget: Any, theme: str = "light", *, dead: bool = False) -> Shown:
+    def show(self, widget: Any, theme: str = "light", *, dead: bool = False, board: bool = False) -> Shown:
         """Show a widget at the end of the page, as a notebook cell would; a second time: a second view of it.
 
-        `dead`: as a saved notebook does, whose kernel is gone: nothing the page says is heard.
+        `dead`: as a saved notebook does, whose kernel is gone: nothing the page says is heard. `board`: it is a board.
         """
         known = [name for name, each in self.widgets.items() if each is widget]
         name = known[0] if known else f"model{len(self.widgets)}"
@@ -165,12 +165,12 @@ class Host:
             widget.comm = PageComm(self, name, dead)
         state = widget.get_state()
         binary = {key: base64.b64encode(value).decode() for key, value in state.items() if isinstance(value, bytes)}
-        plain = {key: value for key, value in state.items() if key in ("table",)}
+        plain = {key: value for key, value in state.items() if key in ("table", "parts")}
         element = self.evaluate(
             "([id, script, style, state, buffers, theme]) => show(id, script, style, state, buffers, theme)",
             [name, str(widget._esm), str(widget._css), plain, binary, theme],
         )
-        return Shown(self, widget, f"#{element} > section")
+        return Shown(self, widget, f"#{element} {'' if board else '> '}section")
 
     def open(self, path: Path) -> None:
         """Open an HTML file."""

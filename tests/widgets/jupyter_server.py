@@ -63,6 +63,8 @@ class Server:
             path = folder / "JUPYTER_CONFIG_DIR" / "lab" / "user-settings" / name
             path.parent.mkdir(parents=True)
             path.write_text(json.dumps(content), encoding="utf-8")
+        own_paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets")])
+        self.environment = {**os.environ, **places, "PYTHONPATH": own_paths}
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(
             [
@@ -73,7 +75,7 @@ class Server:
                 "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             ],
             cwd=folder, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            env={**os.environ, **places, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "widgets")])},
+            env=self.environment,
         )  # fmt: skip
         self._wait(port)
 

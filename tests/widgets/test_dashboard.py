@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -67,6 +68,8 @@ def test_timeline_on_top_queues_and_memory_beside(wide: Host, tmp_path: Path) ->
 def test_all_stand_below_each_other_on_a_narrow_page(host: Host, tmp_path: Path) -> None:
     """Where there is less room each has the whole width, and nothing is wider than the page."""
     opened(host, tmp_path)
+    host.thread.call(host.page.set_viewport_size, {"width": 800, "height": 900})
+    host.shown("section.atops-timeline").until("view.width < 800")
     place = [boxes(host)[name] for name in NAMES]
     assert all(above["bottom"] <= below["top"] for above, below in pairwise(place))
     assert host.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
@@ -159,7 +162,48 @@ def test_a_board_of_one_widget_has_its_own_legend() -> None:
     """Fewer widgets are laid out the same way."""
     board = Dashboard(pipeline(), [ClusterGrid])
     assert board.widgets[0].legend is None
-    assert board.layout.grid_template_columns.startswith("repeat(")
+    assert [part["label"] for part in board.parts] == ["Cluster grid"]
+
+
+@pytest.mark.parametrize("width", [1280, 1500, 1920])
+def test_a_live_board_uses_the_width(browser: BrowserThread, width: int) -> None:
+    """One widget holds all pictures, live: the timeline has the whole width, queues and memory share a row below it."""
+    page = Host(browser, width, 1000)
+    try:
+        page.show(watch(pipeline()), board=True)
+        page.shown("section.atops-timeline").until("view.answered && view.rects.length > 0")
+        place = boxes(page)
+        assert place["timeline"]["width"] == place["cluster-grid"]["width"] >= width - 20
+        assert place["queues"]["top"] == place["memory"]["top"] >= place["timeline"]["bottom"]
+        assert place["queues"]["width"] + place["memory"]["width"] >= width - 30
+    finally:
+        page.close()
+    assert (page.requests, page.log) == ([], [])
+
+
+def test_what_is_chosen_are_traits(host: Host) -> None:
+    """`selected`, `cursor` and `span` go both ways: set in Python they are shown, chosen on the page they are told."""
+    board = watch(pipeline())
+    host.show(board, board=True)
+    shown = host.shown("section.atops-timeline")
+    shown.until("view.answered && view.rects.length > 0")
+    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    board.observe(lambda change: told.put((change["name"], change["new"])), ["selected", "cursor", "span"])
+    board.selected = LAUNCH
+    assert told.get(timeout=20) == ("selected", LAUNCH)
+    shown.until("view.marks.seq === argument", LAUNCH)
+    board.cursor = 90_000
+    assert told.get(timeout=20) == ("cursor", 90_000)
+    shown.until("view.marks.cursor === 90000")
+    board.span = [10_000, 60_000]
+    assert told.get(timeout=20) == ("span", [10_000, 60_000])
+    shown.until("view.win.start === 10000 && view.win.end === 60000")
+    shown.get("view.select(3)")
+    assert told.get(timeout=20) == ("selected", 3)
+    shown.press("c")
+    assert told.get(timeout=20) == ("cursor", None)
+    shown.press("+")
+    assert told.get(timeout=20) == ("span", [22_500, 47_500])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

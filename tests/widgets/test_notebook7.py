@@ -131,8 +131,9 @@ def test_a_saved_notebook_has_the_picture(gate: Gate) -> None:
     view.until("view.model.get('snapshot')?.byteLength > 0")  # written when nothing has happened for a second
     content = gate.saved()
     data = content["cells"][-1]["outputs"][0]["data"]
-    svg, text = "".join(data["text/html"]), "".join(data["text/plain"])
-    assert svg.startswith("<svg ") and len(re.findall("<rect |<path ", svg)) > 3
+    html, text = "".join(data["text/html"]), "".join(data["text/plain"])
+    svg = base64.b64decode(html.partition("base64,")[2].partition('"')[0]).decode()
+    assert "This was live" in html and svg.startswith("<svg ") and len(re.findall("<rect |<path ", svg)) > 3
     assert len(text.split()) > 5
     model = data[VIEW]["model_id"]
     [snapshot] = [

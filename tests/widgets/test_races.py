@@ -128,7 +128,7 @@ def test_saved_pages_and_pictures_have_them(host: Host, feed: Feed, tmp_path: Pa
         assert svg.count('data-race="mark"') == marks and svg.count('data-race="line"') == 2  # with its edge
         widget.to_html(tmp_path / "page.html")
         host.open(tmp_path / "page.html")
-        page = host.shown("section section")
+        page = host.shown("section.atops")
         page.until("view.raceMarks && view.raceMarks.length === argument", marks)
         page.press("r")
         page.until("view.say.textContent.includes('nothing orders') || view.say.textContent.includes('syncthreads()')")

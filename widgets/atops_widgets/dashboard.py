@@ -1,18 +1,23 @@
-"""The picture of `watch()`: all widgets of one feed, linked, in one layout and with one legend."""
+"""The picture of `watch()`: all widgets of one feed on one board, which is one widget, with one legend."""
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Sequence
-from typing import Any, Final
+from secrets import token_hex
+from typing import Any, ClassVar, Final
+from weakref import ref
 
-import ipywidgets
 import numpy as np
+import traitlets
 
 from atops.base.trace.records import Kind
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
-from atops_widgets.drawing.base import TraceWidget, page
-from atops_widgets.feed.feed import Feed, FeedSource, feed_of
+from atops_widgets.drawing.base import FeedWidget, TraceWidget
+from atops_widgets.drawing.page import below, board_script, page
+from atops_widgets.drawing.theme import LAYOUT, style_sheet
+from atops_widgets.feed.feed import FeedSource, feed_of
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
 from atops_widgets.timeline.timeline import Timeline
@@ -22,11 +27,20 @@ __all__ = ("WIDGETS", "Dashboard", "watch")
 WIDGETS: Final[list[type[TraceWidget]]] = [Timeline, Queues, MemoryMap, ClusterGrid]  # in the order shown
 BESIDE: Final = (Queues, MemoryMap)  # next to each other where the page is wide enough; the others have its width
 OF_KINDS: Final = (Timeline, Queues)  # the first of these explains the kinds of commands for all
-COLUMNS: Final = "repeat(auto-fit, minmax(min(100%, 560px), 1fr))"
+BOARD: Final = ":is(.atops,.atops-board)"
+SCRIPTS: Final = tuple(kind.script for kind in WIDGETS)
 
 
-class Dashboard(ipywidgets.GridBox):
-    """Several widgets of one feed, linked."""
+class Dashboard(FeedWidget):
+    """Several widgets of one feed on one board, linked. `widgets` are its parts, in the order shown."""
+
+    label: ClassVar[str] = "atops"
+    _esm = board_script(SCRIPTS)
+    _css = style_sheet(BOARD) + LAYOUT
+
+    parts: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    snapshots: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    span = traitlets.List(traitlets.Float()).tag(sync=True)
 
     def __init__(
         self, source: FeedSource = None, widgets: Sequence[type[TraceWidget]] | None = None, *, threads: bool = False
@@ -36,28 +50,56 @@ class Dashboard(ipywidgets.GridBox):
         `threads` has a driver record every step of its kernel threads from now on, which makes launches many times
         slower; the cluster grid's button does the same later.
         """
-        self.feed: Feed = feed_of(source)
-        self.widgets = [kind(self.feed) for kind in (WIDGETS if widgets is None else widgets)]
+        kinds = WIDGETS if widgets is None else widgets
+        feed = feed_of(source)
+        self.widgets = [kind(feed, board=PartComm(self, number)) for number, kind in enumerate(kinds)]
         for number, widget in enumerate(each for each in self.widgets if isinstance(each, OF_KINDS)):
             widget.legend = list if number else self._kinds
         if threads:
-            self.feed.ask_details(threads=True)
-        layout = ipywidgets.Layout(grid_template_columns=COLUMNS, grid_gap="8px", align_items="flex-start")
-        super().__init__(self.widgets, layout=layout)
+            feed.ask_details(threads=True)
+        tables = [
+            {**widget.table, "part": number, "beside": isinstance(widget, BESIDE)}
+            for number, widget in enumerate(self.widgets)
+        ]
+        super().__init__(feed, parts=tables)
         for widget in self.widgets:
-            widget.layout.grid_column = "auto" if isinstance(widget, BESIDE) else "1 / -1"
+            if isinstance(widget, Timeline):
+                traitlets.link((self, "span"), (widget, "span"))
 
     def stop(self) -> None:
-        """Read no more, and save the pictures in the notebook."""
+        """Read no more; the picture in the notebook becomes one that needs no kernel."""
         self.feed.stop()
+
+    def close(self) -> None:
+        """Take the views away and look no more. Closing twice is allowed."""
+        for widget in self.widgets:
+            widget.close()
+        super().close()
+
+    def module(self) -> str:
+        """Return the ES module of the board."""
+        return board_script(SCRIPTS)
+
+    def held(self) -> dict[str, object]:
+        """Return what its script is given on a page without Python."""
+        snapshots = [base64.b64encode(widget.packed()).decode() for widget in self.widgets]
+        return {"parts": self.parts, "snapshots": snapshots}
+
+    def save(self) -> None:
+        """Write the compressed pictures that a saved notebook shows."""
+        self.snapshots = [widget.packed() for widget in self.widgets]
 
     def to_svg(self) -> str:
         """Return each picture as an `<svg>` element, in a `<div>` of its own."""
-        return "".join(f"<div>{widget.to_svg()}</div>" for widget in self.widgets)
+        return below(self.drawings().values())
+
+    def drawings(self) -> dict[str, str]:
+        """Return each picture's SVG by its label."""
+        return {widget.label: widget.to_svg() for widget in self.widgets}
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return one HTML page that needs nothing else, with all pictures, linked; write it to `path`."""
-        return page("atops", self.widgets, path, [widget for widget in self.widgets if isinstance(widget, BESIDE)])
+        return page(self.label, self, path)
 
     def to_text(self, width: int = 100) -> str:
         """Return all pictures as text."""
@@ -69,20 +111,41 @@ class Dashboard(ipywidgets.GridBox):
         kinds: list[int] = np.flatnonzero(counts[0] + counts[1]).tolist()
         return kinds
 
-    def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict[str, Any], dict[str, Any]] | dict[str, Any] | None:
-        self.feed.poll()  # so that the SVGs show what is over by now
-        if not self.feed.live:
-            for widget in self.widgets:
-                widget.rest()
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            data = bundle[0] if isinstance(bundle, tuple) else bundle
-            data["text/html"] = self.to_svg()
-            data["text/plain"] = self.to_text()
-        return bundle  # type: ignore[no-any-return]  # ipywidgets has no types
+    def _arrived(self, _widget: object, content: object, buffers: object) -> None:
+        """Hand what a page says to the part that it is for. Anything else is ignored."""
+        if isinstance(content, dict):
+            part = content.get("part")
+            if isinstance(part, int) and 0 <= part < len(self.widgets):
+                self.widgets[part]._arrived(self, content.get("content"), buffers)
 
     def __repr__(self) -> str:
         return f"<Dashboard of {self.feed!r}>"
+
+
+class PartComm:
+    """What a part of a board has instead of a comm of its own: its messages go through the board's."""
+
+    kernel = True
+
+    def __init__(self, board: Dashboard, part: int) -> None:
+        self._board = ref(board)
+        self._part = part
+        self.comm_id = token_hex(16)
+
+    def send(self, data: Any = None, metadata: Any = None, buffers: Any = None) -> None:
+        """Forward a message of the part's own; its traits are the board's affair."""
+        board = self._board()
+        if board is not None and data["method"] == "custom":
+            board.send({"part": self._part, "content": data["content"]}, buffers=buffers)
+
+    def on_msg(self, callback: object) -> None:
+        """Ignore listeners: the board hears the page."""
+
+    def on_close(self, callback: object) -> None:
+        """Ignore listeners of the end."""
+
+    def close(self, *_: object, **__: object) -> None:
+        """There is nothing to close."""
 
 
 def watch(source: FeedSource = None, *, threads: bool = False) -> Dashboard:

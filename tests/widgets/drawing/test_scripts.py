@@ -12,22 +12,41 @@ from pathlib import Path
 import pytest
 
 from atops_widgets import WIDGETS
-from atops_widgets.drawing.base import inline_script, module_script
+from atops_widgets.drawing.page import board_script, inline_script, module_script
 from tests.widgets.host import missing
 
-MOST_BYTES = 34_000  # of JavaScript that one widget sends, the shared base included
+MOST_BYTES = 32_000  # of JavaScript that one widget sends, the shared base included
 JS_TESTS = Path(__file__).parents[1] / "js"
 SHARED = ("base", "races", "time_axis", "time_cursor")
+TEXT = re.compile(r"""("(?:[^"\\]|\\.)*")""")
 NAMES = [kind.script for kind in WIDGETS]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_is_one_small_module(name: str) -> None:
-    """What a widget sends is below 34 kB, imports nothing, names no address and has one default export."""
+    """What a widget sends is below 32 kB, imports nothing, names no address and has one default export."""
     text = module_script(name)
     assert len(text.encode()) <= MOST_BYTES
     assert not re.search(r"^\s*import\b|\bimport\s*\(|https?://(?!www\.w3\.org/)|\bfetch\(", text, re.MULTILINE)
     assert len(re.findall(r"^export default ", text, re.MULTILINE)) == 1
+
+
+def test_a_board_is_one_module_too() -> None:
+    """The board's script has what its widgets share once: it takes less than they do for themselves."""
+    text = board_script(tuple(NAMES))
+    assert len(text.encode()) < 0.65 * sum(len(module_script(name).encode()) for name in NAMES)
+    assert len(re.findall(r"^export default", text, re.MULTILINE)) == 1
+    assert "const widget = {" in inline_script(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_stay_as_they_are(name: str) -> None:
+    """What makes a script small leaves its texts alone: each that is written in its file is sent."""
+    lines = (files("atops_widgets") / name).read_text(encoding="utf-8").splitlines()
+    written = {each for line in lines if not line.lstrip().startswith("//") for each in TEXT.findall(line)}
+    sent = module_script(name)
+    assert [each for each in written if each not in sent and not each.endswith('.js"')] == []
+    assert not re.search(r"`[^`]*\$\{[^}`]*`", sent)  # no template in a template
 
 
 @pytest.mark.parametrize("name", [*(f"drawing/{name}.js" for name in SHARED), *NAMES])
@@ -42,7 +61,7 @@ def test_lines_may_be_joined(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_holds_the_script_without_exports(name: str) -> None:
     """In an HTML page the default export is a constant, and nothing can end the script element early."""
-    text = inline_script(name)
+    text = inline_script(module_script(name))
     assert "export " not in re.sub(r"\".*?\"|'.*?'|`.*?`", "", text)
     assert "const widget = mount(" in text
     assert "</" not in text

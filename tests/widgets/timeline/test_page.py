@@ -139,7 +139,7 @@ def test_a_saved_page_works_alone(host: Host, tmp_path: Path) -> None:
     feed = Feed(double_buffering())
     Dashboard(feed, [Timeline, Timeline]).to_html(tmp_path / "page.html")
     host.open(tmp_path / "page.html")
-    shown, other = host.shown("#widget0 > section"), host.shown("#widget1 > section")
+    shown, other = host.shown(".atops-part:nth-child(1) > section"), host.shown(".atops-part:nth-child(2) > section")
     shown.until("view.rects.length > 0")
     other.until("view.rects.length > 0")
     shown.get("view.select(11)")

@@ -81,7 +81,7 @@ function shown(view) {
     .map(([turn, count]) => [turn, ...scene.looks[turn].slice(0, 2), count]);
   const cell = c.step_cell[i], at = c.step_at[i];
   const say = `${scene.title} (number ${scene.launch}), step ${step} of ${scene.steps}` +
-    `${at === undefined ? "" : ` at ${formatNs(at)}`}. ${states.map((s) => `${s[3]} ${s[2]}`).join(", ")}.`;
+    (at === undefined ? "" : ` at ${formatNs(at)}`) + `. ${states.map((s) => s[3] + " " + s[2]).join(", ")}.`;
   const blocks = scene.blocks.map(([block, cluster, , threads]) => [block, cluster, 0, threads]);
   const moved = [c.block[cell], c.thread[cell]];
   return {...scene, cells, step, states, blocks, moved, say, stands: marked(cells), waits: [], verdict: ""};
@@ -227,7 +227,7 @@ function drawBlocks(view, c, now, place) {
   }
   for (const box of place.boxes) {
     view.fillBox("band", box.x, box.y, box.width, box.height);
-    const title = `block ${box.block}${box.l2 ? ` · L2 ${formatBytes(box.l2)}` : ""}`;
+    const title = `block ${box.block}` + (box.l2 ? ` · L2 ${formatBytes(box.l2)}` : "");
     view.write(title, box.x + PAD, box.y + 10, box.width - 2 * PAD);
     for (let i = 0; i < box.threads; i++) {
       const at = box.first + i;

@@ -25,12 +25,12 @@ class ClusterGrid(TraceWidget):
     script: ClassVar[str] = "cluster_grid/cluster_grid.js"
     label: ClassVar[str] = "Cluster grid"
 
-    def __init__(self, source: FeedSource = None, *, threads: bool = False) -> None:
+    def __init__(self, source: FeedSource = None, *, threads: bool = False, board: object = None) -> None:
         """Show `source`: see `feed_of`. `threads` has the driver record every step of its launches from now on.
 
         That makes launches many times slower; the widget's own button does the same later.
         """
-        super().__init__(source)
+        super().__init__(source, board=board)
         if threads:
             self.feed.ask_details(threads=True)
 

@@ -24,8 +24,9 @@ export function unpack(header, view) {
 }
 
 // The saved picture, as `wire.pack_snapshot` in Python writes it.
-export async function inflate(view) {
-  const stream = new Blob([view]).stream().pipeThrough(new DecompressionStream("deflate"));
+export async function inflate(saved) {
+  const bytes = typeof saved === "string" ? Uint8Array.from(atob(saved), (each) => each.charCodeAt(0)) : saved;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const raw = await new Response(stream).arrayBuffer();
   const size = new DataView(raw).getUint32(0, true);
   const told = JSON.parse(new TextDecoder().decode(new Uint8Array(raw, 4, size)));
@@ -126,8 +127,10 @@ class View {
 
   start() {
     const heard = (content, buffers) => this.hear(content, buffers);
+    const lost = () => setTimeout(() => this.lose(), 0);
     this.model.on("msg:custom", heard);
-    this.ends.push(() => this.model.off("msg:custom", heard));
+    this.model.on("comm_live_update", lost);
+    this.ends.push(() => this.model.off("msg:custom", heard), () => this.model.off("comm_live_update", lost));
     this.measure();
     const sizes = new ResizeObserver(() => {
       const before = this.width;
@@ -148,7 +151,7 @@ class View {
   // Show the saved picture until Python answers, which in a saved notebook or a page it never does.
   async fallBack() {
     const saved = this.model.get("snapshot");
-    if (saved && saved.byteLength) {
+    if (saved && (saved.length || saved.byteLength)) {
       const scene = await inflate(saved);
       if (!this.answered) this.take(scene);
     } else {
@@ -187,6 +190,16 @@ class View {
     }, ASK_MS);
   }
 
+  // The kernel went away, by a restart or for good: what was drawn last stands, and is looked at as a saved picture.
+  lose() {
+    if (!this.root.closest(".jupyter-widgets-disconnected")) return;
+    this.gone = true;
+    this.answered = false;
+    this.pauseButton.hidden = true;
+    if (this.scene) this.spec.taken?.(this);
+    this.redraw();
+  }
+
   hear(content, buffers) {
     if (content.type === "frame") {
       this.send({type: "ack", frame: content.frame});
@@ -198,6 +211,8 @@ class View {
     } else if (content.type === "error") {
       this.errors.push(content.text);
       this.tell(content.text);
+    } else if (this.scene) {
+      this.spec.heard?.(this, content);
     }
   }
 
@@ -261,7 +276,7 @@ class View {
     const {seq, text} = this.marks;
     this.redraw();
     if (seq < 0) this.tell(this.scene?.say || "");
-    else this.tell(`${text || this.spec.tell?.(this, seq) || `number ${seq}`}${this.linked()}`);
+    else this.tell((text || this.spec.tell?.(this, seq) || `number ${seq}`) + this.linked());
   }
 
   // Where the selected operation comes from, what it waited for and what waits for it.
@@ -325,7 +340,7 @@ class View {
     if (scene.note) parts.push(scene.note);
     if (scene.missed) parts.push(`${scene.missed.toLocaleString("en")} missed`);
     if (scene.dropped) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
-    parts.push(this.answered ? scene.state : "saved");
+    parts.push(this.gone ? "ended (kernel gone)" : this.answered ? scene.state : "saved");
     const text = parts.join(" · ");
     if (this.note.textContent !== text) this.note.textContent = text;
   }

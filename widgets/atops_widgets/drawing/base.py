@@ -7,114 +7,156 @@ Messages from a page are handed to the widgets' thread, which alone makes frames
 from __future__ import annotations
 
 import base64
-import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from html import escape
-from importlib.resources import files
-from pathlib import Path
+from secrets import token_hex
 from typing import Any, ClassVar, Final
 
 import anywidget
 import traitlets
+from IPython.core.interactiveshell import InteractiveShell
 
+from atops_widgets.drawing.page import images, module_script, output, page
 from atops_widgets.drawing.scene import Scene, Window, pack, pack_snapshot
 from atops_widgets.drawing.theme import LAYOUT, Theme, kind_table, style_sheet
 from atops_widgets.feed.feed import NOTHING, Feed, FeedSource, feed_of
 from atops_widgets.feed.links import saved_links
 from atops_widgets.feed.pace import Flow, call_soon
 
-__all__ = ("TraceWidget", "inline_script", "module_script", "page")
-
-SHARED: Final = re.compile(r'^import \{[^}]*\} from "\.\./(drawing/\w+\.js)";\n', re.MULTILINE)
-COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
-INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
-# Ends of lines where no statement ends, or one whose end is marked: behind an opening, before a closing.
-NEEDLESS: Final = re.compile(r"(?<=[;{,(\[\n])\n+(?!export )|\n+(?=[})\]])")
-EXPORT: Final = re.compile(r"^export (default )?", re.MULTILINE)
-
-
-@cache
-def module_script(name: str) -> str:
-    """Return the ES module that a widget sends: the file `name` and what it shares, without comments and white space.
-
-    No line of a script ends in a comment, and no text in it goes over several lines.
-    """
-    folder = files("atops_widgets")
-    own = (folder / name).read_text(encoding="utf-8")
-    text = "".join((folder / each).read_text(encoding="utf-8") for each in SHARED.findall(own)) + own
-    text = SHARED.sub("", text)
-    return NEEDLESS.sub("", INDENTATION.sub("", COMMENT_LINE.sub("", text)))
-
-
-def inline_script(name: str) -> str:
-    """Return the same for a page's own `<script type="module">`: its default export is the constant `widget`."""
-    text = EXPORT.sub(lambda match: "const widget = " if match[1] else "", module_script(name))
-    return text.replace("</", "<\\/")
-
-
-HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';script-src 'unsafe-inline';\
-style-src 'unsafe-inline';img-src data:">
-<title>{title}</title><style>{style}
-body{{margin:0 auto;max-width:1280px;padding:12px;font:14px/1.4 system-ui,sans-serif}}
-.atops-page{{background:var(--page);color:var(--ink);min-height:100vh;margin:-12px;padding:12px}}
-.atops-page{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,560px),1fr));gap:12px;\
-align-content:start}}
-.atops-part{{grid-column:1/-1;min-width:0}}.atops-beside{{grid-column:auto}}</style></head>
-<body><main class="atops-page">
-"""
-
-# What a widget's script is given instead of a notebook's model: the saved picture, and no answers.
-START = """{{
-{script}
-const held = {held};
-const model = {{get: (name) => held[name], set() {{}}, save_changes() {{}}, on() {{}}, off() {{}}, send() {{}}}};
-held.snapshot = new DataView(Uint8Array.from(atob(held.snapshot), (c) => c.charCodeAt(0)).buffer);
-const el = document.getElementById("{name}");
-el.replaceChildren();
-el.nextElementSibling.remove();
-widget.render({{model, el}});
-}}
-"""
-
-
-def page(
-    title: str, widgets: Sequence[TraceWidget], path: str | os.PathLike[str] | None, beside: Sequence[TraceWidget] = ()
-) -> str:
-    """Return an HTML page that needs nothing else; write it to `path`, if that is given.
-
-    Widgets of one page are linked: what is selected in one is marked in all. Those in `beside` stand next to each other
-    where there is room; the others have the whole width.
-    """
-    style = style_sheet(":is(.atops,.atops-page)") + LAYOUT
-    parts = [HEAD.format(title=escape(title), style=style)]
-    for number, widget in enumerate(widgets):
-        name = f"widget{number}"
-        held = {"snapshot": base64.b64encode(widget.packed()).decode(), "table": widget.table}
-        text = json.dumps(held, separators=(",", ":")).replace("</", "<\\/")
-        parts += [
-            f'<section class="atops-part{" atops-beside" * (widget in beside)}">\n'
-            f'<div id="{name}">{widget.to_svg()}</div>\n',
-            f"<details><summary>{escape(widget.label)} as text</summary>",
-            f"<pre>{escape(widget.to_text())}</pre></details>\n",
-            '<script type="module">',
-            START.format(script=inline_script(widget.script), held=text, name=name),
-            "</script>\n</section>\n",
-        ]
-    text = "".join(parts) + "</main></body></html>\n"
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
-    return text
-
+__all__ = ("FeedWidget", "TraceWidget")
 
 TEXTS: Final = 100_000  # different names that a page is told
 
 
-class TraceWidget(anywidget.AnyWidget):
+class FeedWidget(anywidget.AnyWidget):
+    """A widget that shows a feed. What is chosen in it are traits, both ways: set them, observe them, link them.
+
+    - `selected`: the number of the selected command, -1 for none.
+    - `cursor`: the moment of the time cursor in nanoseconds since the pictures' 0, None for the newest.
+    - `paused`: whether reading stands still.
+
+    Traits that change on the page or with the feed are set on the widgets' own thread: observers run there.
+    """
+
+    label: ClassVar[str] = ""
+
+    selected = traitlets.Int(NOTHING).tag(sync=True)
+    cursor = traitlets.Float(None, allow_none=True).tag(sync=True)
+    paused = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(self, feed: Feed, **traits: Any) -> None:
+        self.feed = feed
+        self._displays: list[str] = []
+        super().__init__(**traits)
+        self._follow()
+        self.observe(self._chosen, ["selected", "cursor", "paused"])
+        self.on_msg(self._arrived)
+        feed.watch(self)
+
+    # ---- what a subclass writes
+
+    def module(self) -> str:
+        """Return the ES module that draws it."""
+        raise NotImplementedError
+
+    def held(self) -> Mapping[str, object]:
+        """Return what the module is given on a page without Python, as JSON holds it."""
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Write the picture that a saved notebook shows into traits."""
+        raise NotImplementedError
+
+    def drawings(self) -> Mapping[str, str]:
+        """Return its SVGs by their labels."""
+        raise NotImplementedError
+
+    def to_text(self, width: int = 100) -> str:
+        """Return the picture as text, for a terminal and for a screen reader."""
+        raise NotImplementedError
+
+    def _arrived(self, widget: object, content: object, buffers: object) -> None:
+        """Hear what a page says. On any thread."""
+        raise NotImplementedError
+
+    # ---- the feed's side: on the widgets' thread
+
+    def tick(self, _now: float) -> float | None:
+        """Set the traits to what the feed has; there is nothing else to send."""
+        self._follow()
+        return None
+
+    def rest(self) -> None:
+        """Save the picture; where no more will come, put it in the place of the live one."""
+        self.save()
+        if not self.feed.live:
+            self._follow()
+            for display in self._displays:
+                _publish(self._over(), display, update=True)
+            self._displays.clear()
+
+    def _follow(self) -> None:
+        selection, origin = self.feed.selection, self.feed.origin_ns
+        self.selected = selection.seq
+        self.cursor = None if selection.cursor_ns is None else float(selection.cursor_ns - origin)
+        self.paused = self.feed.paused
+
+    def _chosen(self, change: Mapping[str, Any]) -> None:
+        """Do what a trait that was set asks for. The feed's own news change nothing here."""
+        feed, value = self.feed, change["new"]
+        if change["name"] == "selected":
+            feed.selection.select(value)
+        elif change["name"] == "cursor":
+            feed.selection.look_at(None if value is None else feed.origin_ns + int(value))
+        else:
+            (feed.pause if value else feed.resume)()
+
+    # ---- for users
+
+    def close(self) -> None:
+        """Take the views away and look no more. Closing twice is allowed."""
+        self.feed.unwatch(self)
+        super().close()
+
+    # ---- in a notebook
+
+    def _over(self) -> dict[str, Any]:
+        """Return what a notebook shows of what is over: HTML that needs neither kernel nor network."""
+        return {"text/html": output(self), "text/plain": self.to_text()}
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the live view, with an SVG for where no script runs; of what is over HTML alone; and text."""
+        self.feed.poll()  # so that the SVG shows what is over by now
+        if not self.feed.live:
+            return self._over(), {}
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        data["text/html"] = f"{images(self)}<p>{LIVE}</p>"
+        data["text/plain"] = self.to_text()
+        return data, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show it in a cell. A live picture can be replaced there when it is over."""
+        data, metadata = self._repr_mimebundle_()
+        display = f"atops-{token_hex(8)}"
+        if self.feed.live:
+            self._displays.append(display)
+        _publish(data, display, metadata)
+
+
+LIVE: Final = "This was live; it stands here as it was when its cell ran. Call stop() to keep the picture itself."
+
+
+def _publish(
+    data: dict[str, Any], display: str, metadata: dict[str, Any] | None = None, *, update: bool = False
+) -> None:
+    """Show data in the cell that runs, or in the place where `display` was shown. Without a notebook do nothing."""
+    if InteractiveShell.initialized():
+        publisher = InteractiveShell.instance().display_pub
+        publisher.publish(data=data, metadata=metadata, transient={"display_id": display}, update=update)
+
+
+class TraceWidget(FeedWidget):
     """A picture of a feed. Subclasses set `script` and `label` and write `scene`, `to_svg` and `to_text`.
 
     - `script`: the file of the ES module, beside the Python file.
@@ -124,7 +166,6 @@ class TraceWidget(anywidget.AnyWidget):
     """
 
     script: ClassVar[str] = ""
-    label: ClassVar[str] = ""
     swatches: ClassVar[Sequence[tuple[str, str]]] = ()
     details: ClassVar[bool] = False
     threads: ClassVar[bool] = False
@@ -138,25 +179,29 @@ class TraceWidget(anywidget.AnyWidget):
             cls._css = style_sheet() + LAYOUT
         super().__init_subclass__(**kwargs)
 
-    def __init__(self, source: FeedSource = None) -> None:
-        """Show `source`: a driver (None: the current one), a trace, the path of a trace file, or a feed."""
-        self.feed: Feed = feed_of(source)
+    def __init__(self, source: FeedSource = None, *, board: object = None) -> None:
+        """Show `source`: a driver (None: the current one), a trace, the path of a trace file, or a feed.
+
+        `board` is the comm of a part of a board, which shows and saves its parts.
+        """
         table = kind_table()
         table["swatches"] = [*table["swatches"], *(list(each) for each in self.swatches)]
-        super().__init__(table={**table, "label": self.label, "script": self.script})
+        self.board = board
         self.window = Window()
         self.legend: Callable[[], list[int]] | None = None  # the kinds that it explains; None: those of its scene
         self._flow = Flow()
         self._dirty = False
         self._drawn = (-1, -1)
         self._texts_told = 0
+        own = {} if board is None else {"comm": board}
+        feed = feed_of(source)
+        self.feed = feed
         self.prepare()
-        self.on_msg(self._arrived)
+        super().__init__(feed, table={**table, "label": self.label, "script": self.script}, **own)
         if self.details:
             self.feed.ask_details()
         if self.threads:
             self.feed.ask_details(threads=True)
-        self.feed.watch(self)
 
     # ---- what a subclass writes
 
@@ -185,14 +230,21 @@ class TraceWidget(anywidget.AnyWidget):
         self._dirty = True
         self.feed.wake()
 
-    def close(self) -> None:
-        """Take the views away and look no more. Closing twice is allowed."""
-        self.feed.unwatch(self)
-        super().close()
-
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return one HTML page that needs nothing else: picture, script and text; write it to `path`."""
-        return page(self.label, [self], path)
+        return page(self.label, self, path)
+
+    def module(self) -> str:
+        """Return the ES module that draws it."""
+        return module_script(self.script)
+
+    def drawings(self) -> dict[str, str]:
+        """Return its SVG by its label."""
+        return {self.label: self.to_svg()}
+
+    def held(self) -> dict[str, object]:
+        """Return what the module is given on a page without Python."""
+        return {"snapshot": base64.b64encode(self.packed()).decode(), "table": self.table}
 
     def packed(self) -> bytes:
         """Return the picture of everything as a saved notebook or a page holds it: compressed, with links."""
@@ -212,6 +264,7 @@ class TraceWidget(anywidget.AnyWidget):
     def tick(self, now: float) -> float | None:
         """Send a frame if one is due; return when to come again, None when there is nothing to send."""
         feed = self.feed
+        self._follow()
         if not self._dirty and self._drawn == (feed.version, feed.marks_version):
             return None
         wait = self._flow.wait(now)
@@ -220,6 +273,11 @@ class TraceWidget(anywidget.AnyWidget):
         return wait or None
 
     def rest(self) -> None:
+        """Save the picture, but for a part of a board, which does that."""
+        if self.board is None:
+            super().rest()
+
+    def save(self) -> None:
         """Write the compressed picture that a saved notebook shows."""
         self.snapshot = self.packed()
 
@@ -296,17 +354,6 @@ class TraceWidget(anywidget.AnyWidget):
             case _:
                 self.heard(content)
         self.feed.wake()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live view, beside it an SVG for where no script runs, and text for a terminal."""
-        self.feed.poll()  # so that the SVG shows what is over by now
-        if not self.feed.live and not self.snapshot:
-            self.rest()
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            bundle[0]["text/html"] = self.to_svg()
-            bundle[0]["text/plain"] = self.to_text()
-        return bundle
 
     def __repr__(self) -> str:
         chosen = self.feed.selection.seq

@@ -84,6 +84,9 @@ def _variables(theme: Theme) -> str:
 
 
 LAYOUT: Final = """
+.atops-board{display:flex;flex-wrap:wrap;gap:6px;background:var(--page)}
+.atops-part{flex:1 1 100%;min-width:0}.atops-beside{flex:1 1 400px;min-width:min(100%,400px)}
+.atops-beside>.atops{height:100%}
 .atops{background:var(--page);color:var(--ink);font:13px/1.4 system-ui,sans-serif;padding:6px 8px;position:relative;
 border:1px solid var(--grid);border-radius:4px;box-sizing:border-box;max-width:100%}
 .atops *{box-sizing:border-box}
@@ -96,7 +99,7 @@ border-radius:4px;padding:1px 8px;min-height:24px;cursor:pointer}
 .atops :focus-visible{outline:2px solid var(--select);outline-offset:1px}
 .atops canvas{display:block;width:100%;touch-action:pan-y}
 .atops-note{color:var(--quiet);margin-left:auto}
-.atops-say{margin:4px 0 0;min-height:2.8em;overflow-wrap:anywhere}
+.atops-say{margin:4px 0 0;min-height:1.4em;overflow-wrap:anywhere}
 .atops-legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:4px 0 0;padding:0;list-style:none}
 .atops-legend li{display:flex;align-items:center;gap:5px}
 .atops details{margin-top:4px}

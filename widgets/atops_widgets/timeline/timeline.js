@@ -259,6 +259,12 @@ export default mount({
     view.pathButton.hidden = !view.answered && !view.scene.path;
     countRaces(view);
   },
+  // Python says what to show: nothing stands for everything.
+  heard(view, {type, span}) {
+    if (type !== "show") return;
+    if (span.length) move(view, {start: span[0], end: span[1]});
+    else showAll(view);
+  },
   span: (view) => view.scene.span,
   shown: ({win}) => [win.start, win.end],
   pages: ({scene}) => [40, scene.first + scene.rows.length + scene.more - 1],

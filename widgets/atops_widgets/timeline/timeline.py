@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
+
+import traitlets
 
 from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
@@ -34,13 +36,37 @@ class Timeline(TraceWidget):
     script: ClassVar[str] = "timeline/timeline.js"
     label: ClassVar[str] = "Timeline"
 
+    span = traitlets.List(traitlets.Float()).tag(sync=True)  # from when to when it shows, ns since 0; empty: everything
+
     def prepare(self) -> None:
         """Make the timetable that keeps what was computed from one scene to the next."""
         self._timetable = Timetable(self.feed)
+        self.observe(self._spanned, "span")
 
     def scene(self, window: Window) -> Scene:
         """Return the picture of a window: see `Timetable.scene`."""
         return self._timetable.scene(window)
+
+    def tick(self, now: float) -> float | None:
+        """Note what the page shows, then send a frame if one is due."""
+        self.span = self._asked_span()
+        return super().tick(now)
+
+    def _asked_span(self) -> list[float]:
+        start, end, origin = self.window.start_ns, self.window.end_ns, self.feed.origin_ns
+        return [] if start is None or end is None else [float(start - origin), float(end - origin)]
+
+    def _spanned(self, change: Mapping[str, Any]) -> None:
+        """Have the pages show what was asked for; what they asked for themselves they show already."""
+        span = change["new"]
+        if span != self._asked_span() and (len(span) == 0 or (len(span) == 2 and span[0] < span[1])):
+            asked = {"start": span[0], "end": span[1]} if span else {}
+            self.window = Window.asked(
+                {**asked, "width": self.window.width, "options": {**self.window.options, "follow": False}},
+                self.feed.origin_ns,
+            )
+            self.send({"type": "show", "span": span})
+            self.redraw()
 
     def saved_window(self) -> Window:
         """Return everything, finely, with the critical path, which a page can show without asking."""

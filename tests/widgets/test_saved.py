@@ -1,0 +1,102 @@
+"""Saved notebooks: what is over is a picture where no kernel runs, in JupyterLab, trusted or not, and as HTML."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.notebooks.runner import KERNELS, from_cells, run
+from tests.widgets.host import BrowserThread, Host
+from tests.widgets.jupyter_server import IDLE, Server
+from tests.widgets.live_cells import IMPORTS, WORK
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+pytestmark = pytest.mark.slow
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+PICTURES = 5  # four of the board, and the timeline of a cell
+STOPPED, LIVE, CELL = 2, 5, 6  # which cell is which
+SECTIONS = "() => [...document.querySelectorAll('section.atops')].filter((each) => each.atops?.frames > 0).length"
+IMAGES = "() => [...document.images].filter((each) => each.alt && each.naturalWidth > 0).length"
+
+
+@pytest.fixture(scope="module")
+def saved() -> NotebookNode:
+    """A notebook that was run: a board that is stopped in a later cell, one that is not, and `%%timeline`."""
+    cells = [IMPORTS, "%load_ext atops_widgets", "board = atops_widgets.watch()\nboard", WORK, "board.stop()",
+             "atops_widgets.watch()", f"%%timeline\n{WORK}"]  # fmt: skip
+    notebook = from_cells(*cells)
+    assert run(notebook, KERNELS[0]) == []
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return notebook
+
+
+def shown(notebook: NotebookNode, cell: int) -> Any:
+    """Return what a cell shows, by types."""
+    return notebook.cells[cell].outputs[-1].data
+
+
+def test_what_is_over_needs_no_widgets(saved: NotebookNode) -> None:
+    """A stopped board, in the cell where it was shown, and `%%timeline` are HTML; a live one says that it was live."""
+    for cell in (STOPPED, CELL):
+        assert VIEW not in shown(saved, cell)
+        assert "data:image/svg+xml" in shown(saved, cell)["text/html"]
+    assert "worker" in shown(saved, STOPPED)["text/plain"]
+    assert VIEW in shown(saved, LIVE) and "This was live" in shown(saved, LIVE)["text/html"]
+
+
+def test_it_is_drawn_in_exported_html(saved: NotebookNode, host: Host, tmp_path: Path) -> None:
+    """A page made by nbconvert draws every picture, without network; where no script runs there are images."""
+    from nbconvert import HTMLExporter
+
+    text, _ = HTMLExporter(template_name="basic").from_notebook_node(saved)
+    (tmp_path / "page.html").write_text(f"<!doctype html><body>{text}</body>", encoding="utf-8")
+    host.open(tmp_path / "page.html")
+    host.thread.call(host.page.wait_for_function, f"{SECTIONS.removeprefix('() => ')} === {PICTURES}")
+
+    async def still() -> int:
+        context = await host.thread.browser.new_context(java_script_enabled=False)
+        page = await context.new_page()
+        await page.goto((tmp_path / "page.html").as_uri())
+        found = [await each.get_attribute("alt") for each in await page.query_selector_all("img")]
+        await context.close()
+        return len([each for each in found if each])
+
+    assert host.thread.call(still) == PICTURES + 4  # and the live board as it was when its cell ran
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_it_is_drawn_in_jupyterlab(
+    saved: NotebookNode, browser: BrowserThread, server: Server, *, trusted: bool
+) -> None:
+    """Opened again, pictures that can be zoomed where the notebook is trusted, and images where it is not."""
+    import nbformat
+
+    path = server.folder / f"saved{trusted:d}.ipynb"
+    cells = [each for number, each in enumerate(saved.cells) if number != LIVE]
+    nbformat.write(nbformat.from_dict({**saved, "cells": cells}), path)
+    if trusted:
+        subprocess.run([sys.executable, "-m", "jupyter", "trust", path], env=server.environment, check=True,
+                       capture_output=True)  # fmt: skip
+
+    async def opened() -> str:
+        context = await browser.browser.new_context()
+        page = await context.new_page()
+        await page.goto(f"{server.url}/lab/tree/{path.name}")
+        await page.wait_for_function(IDLE)
+        # Cells below the screen are drawn when they come into view: both cells are looked for one after the other.
+        await page.wait_for_function(f"{(SECTIONS if trusted else IMAGES).removeprefix('() => ')} >= {PICTURES - 1}")
+        text = str(await page.evaluate("() => document.body.textContent"))
+        await page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        await context.close()
+        return text
+
+    text = asyncio.run_coroutine_threadsafe(opened(), browser.loop).result(60)
+    assert "Error displaying widget" not in text
