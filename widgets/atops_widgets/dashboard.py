@@ -22,7 +22,7 @@ from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
 from atops_widgets.timeline.timeline import Timeline
 
-__all__ = ("WIDGETS", "Dashboard", "watch")
+__all__ = ("WIDGETS", "Dashboard", "PartComm", "watch")
 
 WIDGETS: Final[list[type[TraceWidget]]] = [Timeline, Queues, MemoryMap, ClusterGrid]  # in the order shown
 BESIDE: Final = (Queues, MemoryMap)  # next to each other where the page is wide enough; the others have its width
