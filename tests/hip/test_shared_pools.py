@@ -29,6 +29,7 @@ OPEN: list[int] = []  # descriptors that rows have made
 ROOT = Path(__file__).resolve().parents[2]
 
 CHILD = """
+import resource
 import sys
 import numpy as np
 from atops import kernels as k
@@ -41,9 +42,16 @@ def store(x: k.Span[np.uint8], value: np.uint8) -> None:
 POSIX = hip.hipMemAllocationHandleType.hipMemHandleTypePosixFileDescriptor
 D2H, H2D = hip.hipMemcpyKind.hipMemcpyDeviceToHost, hip.hipMemcpyKind.hipMemcpyHostToDevice
 pool = hip.check(hip.hipMemPoolImportFromShareableHandle(int(sys.argv[1]), POSIX, 0))
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 for line in sys.stdin:
     word, *rest = line.split()
-    if word == "open":
+    if word == "starved":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        codes = [hip.hipMemPoolImportFromShareableHandle(int(sys.argv[1]), POSIX, 0)[0],
+                 hip.hipMemPoolImportPointer(pool, hip.hipMemPoolPtrExportData(bytes.fromhex(rest[0])))[0]]
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        answer = codes[0], codes[1].name
+    elif word == "open":
         answer = hip.hipMemPoolImportPointer(pool, hip.hipMemPoolPtrExportData(bytes.fromhex(rest[0])))
     elif word == "read":
         host = bytearray(4096)
@@ -171,7 +179,7 @@ class TestSharedPools(Conformance):
     unreachable: ClassVar = {
         ("hipMemPoolExportPointer", Result.OutOfMemory): "only the first export of a process takes a descriptor",
         **{
-            (name, Result.OutOfMemory): "what another process has exported takes one, and these rows have one process"
+            (name, Result.OutOfMemory): "another process's takes a descriptor: test_two_processes_share_memory"
             for name in ("hipMemPoolImportFromShareableHandle", "hipMemPoolImportPointer")
         },
         ("hipMemPoolImportPointer", Result.NotInitialized): "every call starts the runtime",
@@ -232,11 +240,12 @@ def world() -> Any:
 
 @pytest.mark.slow
 def test_two_processes_share_memory(world: World) -> None:
-    """Each sees what the other stores; a free there lets go, and data that changed is refused."""
+    """Each sees what the other stores; a free there lets go; changed data, and imports without descriptors, fail."""
     pool = shareable()
     with another(pool) as other:
         pointer = memory(pool)
         data = exported(pointer)
+        assert other.do("starved", data.hex()) == ["hipErrorOutOfMemory", "hipErrorOutOfMemory\n"]
         there = other.open(data)
         hip.check(hip.hipMemset(pointer, 5, SIZE))
         hip.check(hip.hipDeviceSynchronize())
@@ -261,6 +270,10 @@ def test_which_devices_may_use_imported_memory(world: World, access: int) -> Non
         mine = hip.check(hip.hipMemPoolImportFromShareableHandle(handle, POSIX, 0))
     assert [hip.hipMemPoolGetAccess(mine, hip.hipMemLocation(1, each)) for each in (0, 1)] == [(0, 3), (0, access)]
     assert hip.hipMemPoolGetAccess(mine, hip.hipMemLocation(1, 2)) == (E.hipErrorInvalidValue, None)
+    gone = shareable()
+    its = hip.check(hip.hipMemPoolImportFromShareableHandle(descriptor(gone), POSIX, 0))
+    hip.check(hip.hipMemPoolDestroy(gone))
+    assert hip.hipMemPoolGetAccess(its, hip.hipMemLocation(1, 1)) == (E.hipErrorInvalidValue, None)
     with another(pool) as other:
         pointer = memory(pool)
         there = other.open(exported(pointer))

@@ -295,7 +295,7 @@ def hipMemPoolSetAccess(mem_pool: int, desc_list: object, count: int) -> None:
         pool.set_access(device, access)
 
 
-@call
+@call.instead({Result.InvalidHandle: Result.InvalidValue})
 def hipMemPoolGetAccess(mem_pool: int, location: hipMemLocation) -> hipMemAccessFlags:
     """Return what a location may do with the pool's memory. InvalidValue: not a live pool, no device.
 

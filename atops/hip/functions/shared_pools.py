@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakSet
 
 import numpy as np
 
-from atops.base.errors import AtopsError, InvalidHandle, InvalidValue
+from atops.base.errors import AtopsError, InvalidDevice, InvalidHandle, InvalidValue, OutOfMemory
 from atops.base.locks import fork_safe
 from atops.bridge.arguments import flags_in, instance, member, whole
 from atops.bridge.handles import current_board, device_at, live, register
@@ -35,6 +37,7 @@ from atops.hip.header.pointers import DeviceArray
 from atops.hip.header.structs import hipMemPoolPtrExportData
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import free_when_idle
+from atops.runtime.ipc.lending import MapFailed, OtherBoard
 from atops.runtime.ipc.memory import BorrowedMemory
 from atops.runtime.ipc.pool import BorrowedPool, descriptor_of, export_from_pool, export_pool
 from atops.runtime.memory.buffer import Buffer
@@ -108,11 +111,20 @@ def borrowed_pool(handle: object) -> BorrowedPool | None:
         return None
 
 
-def _shareable(handle: object) -> MemoryPool:
+@contextmanager
+def _as_documented() -> Iterator[None]:
+    """Raise OutOfMemory where the system has nothing left, and InvalidValue for all that is wrong with a handle."""
     try:
+        yield
+    except (InvalidHandle, InvalidDevice, OtherBoard) as error:
+        raise InvalidValue(str(error)) from error
+    except MapFailed as error:
+        raise OutOfMemory(str(error)) from error
+
+
+def _shareable(handle: object) -> MemoryPool:
+    with _as_documented():
         pool = live(handle, MemoryPool)
-    except InvalidHandle as error:
-        raise InvalidValue(str(error)) from None
     if pool.is_destroyed or pool not in SHAREABLE:
         raise InvalidValue(f"mem_pool must be a live pool made with handleTypes {POSIX.name}, got {pool!r}")
     return pool
@@ -161,11 +173,9 @@ def hipMemPoolImportFromShareableHandle(
         descriptor = value_from(named, INT, "shared_handle", signed=True)
     if descriptor < 0:
         raise InvalidValue(f"shared_handle must be a file descriptor, got {descriptor}")
-    try:
+    with _as_documented():
         pool = BorrowedPool(descriptor)
-    except InvalidHandle as error:
-        raise InvalidValue(str(error)) from None
-    return register(pool, device_at(pool.device).context)
+        return register(pool, device_at(pool.device).context)
 
 
 @call
@@ -183,10 +193,8 @@ def hipMemPoolExportPointer(export_data: hipMemPoolPtrExportData, dev_ptr: int) 
         pool = next((each for each in pools if each in SHAREABLE and allocation in each), None)
     if pool is None:
         raise InvalidValue(f"dev_ptr must begin memory of a pool made with handleTypes {POSIX.name}, got {address:#x}")
-    try:
+    with _as_documented():
         into.reserved = export_from_pool(pool, allocation)
-    except InvalidHandle as error:
-        raise InvalidValue(str(error)) from None
 
 
 @call
@@ -200,10 +208,8 @@ def hipMemPoolImportPointer(mem_pool: int, export_data: hipMemPoolPtrExportData)
     if pool is None:
         raise InvalidValue(f"mem_pool must be a pool of hipMemPoolImportFromShareableHandle, got {mem_pool!r}")
     context = device_at(pool.device).context
-    try:
+    with _as_documented():
         memory = pool.open(bytes(given.reserved), context)
-    except InvalidHandle as error:
-        raise InvalidValue(str(error)) from None
     board = context.board
     others = [each for each in range(board.devices) if each != pool.device and pool.get_access(each) is not Access.none]
     with _OPENING:

@@ -26,8 +26,8 @@ from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 
 __all__ = (
-    "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "HandleKind", "Lease", "Lendable", "MapFailed", "OwnHandle",
-    "address_of", "borrow", "exporter", "no_descriptor",
+    "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "HandleKind", "Lease", "Lendable", "MapFailed", "OtherBoard",
+    "OwnHandle", "address_of", "borrow", "exporter", "no_descriptor",
 )  # fmt: skip
 
 log = get_logger("atops.ipc")
@@ -280,6 +280,10 @@ class MapFailed(AtopsError):
     """The exporter does not answer, or what it lends cannot be mapped here."""
 
     code = Result.MapFailed
+
+
+class OtherBoard(MapFailed):
+    """The exporter's board does not fit this one."""
 
 
 class OwnHandle(AtopsError):

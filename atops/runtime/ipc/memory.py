@@ -17,7 +17,7 @@ import numpy as np
 from atops.base.errors import InvalidHandle
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.ipc.lending import Handle, HandleKind, MapFailed, borrow, exporter
+from atops.runtime.ipc.lending import Handle, HandleKind, MapFailed, OtherBoard, borrow, exporter
 
 __all__ = ("BorrowedMemory", "LentMemory", "export_memory", "export_memory_as")
 
@@ -83,7 +83,7 @@ class BorrowedMemory:
     def __init__(self, handle: Handle, context: DeviceContext) -> None:
         """Borrow and map. Raises InvalidHandle, OwnHandle, MapFailed as `borrow` does.
 
-        MapFailed also where the exporter's board does not fit this one: another architecture, a device that is not
+        OtherBoard where the exporter's board does not fit this one: another architecture, a device that is not
         here, or one that no link joins to the device of `context`.
         """
         self.handle = handle
@@ -97,7 +97,8 @@ class BorrowedMemory:
             self.device != here and not board.access_word(here, self.device)
         ):
             lease.close()
-            raise MapFailed(f"device {here} of {context.arch.name} cannot reach the exporter's {self.device} of {arch}")
+            there = f"{self.device} of {arch}"
+            raise OtherBoard(f"device {here} of {context.arch.name} cannot reach the exporter's {there}")
         self.offset = offset % mmap.ALLOCATIONGRANULARITY
         try:
             mapping = mmap.mmap(lease.descriptor, self.offset + self.size, offset=offset - self.offset)
