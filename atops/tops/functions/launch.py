@@ -265,7 +265,7 @@ def _queue_for(
 # ---- arguments
 
 KEYS: Final = (TOPS_LAUNCH_PARAM_BUFFER_POINTER, TOPS_LAUNCH_PARAM_BUFFER_SIZE, TOPS_LAUNCH_PARAM_END)
-POINTER: Final[np.dtype[Any]] = np.dtype(np.uint64)
+POINTER: Final = np.dtype(np.uint64)
 # The types of Python's own numbers in a buffer.
 PLAIN: Final[dict[type, np.dtype[Any]]] = {
     int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(np.bool_),

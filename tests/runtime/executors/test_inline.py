@@ -292,6 +292,31 @@ def test_a_blocking_wait_pumps_the_driver() -> None:
     assert inline(main, seed=3) == ["callback"]
 
 
+def test_awaits_that_cannot_end_beside_an_idle_thread() -> None:
+    """Another thread of the process may end a wait for something of its own, but no gathering of waits for streams."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+
+    async def main() -> None:
+        latch = Latch(atops.Device(0))
+        held = latch.hold(atops.Device(0).create_stream())
+
+        async def waiting() -> None:
+            await held
+
+        with pytest.raises(WouldDeadlock):
+            await asyncio.gather(waiting(), waiting())
+        latch.open()
+        await held
+
+    thread.start()
+    try:
+        inline(main)
+    finally:
+        done.set()
+        thread.join()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 def test_a_blocking_wait_that_cannot_end(clock: str) -> None:
