@@ -69,6 +69,11 @@ class CopyEngines:
         """Return whether a copy short enough to run where it stands may do so now."""
         return not self.waiting and (direction == Direction.NONE or self._link in (Direction.NONE, direction))
 
+    def waits(self, ticket: int) -> bool:
+        """Return whether the job with this ticket waits here: a snapshot."""
+        with self.lock:
+            return any(job.ticket == ticket for job in self.waiting)
+
     def request(self, job: CopyJob) -> None:
         """Start `job` now or when its turn comes."""
         with self.lock:

@@ -114,6 +114,11 @@ class ClusterArray:
         self._launches: dict[Grid, GridLaunch] = {}  # with blocks placed or waiting
         self._held: dict[int, GridLaunch] = {}  # the launch that holds each cluster
 
+    def waits(self, ticket: int) -> bool:
+        """Return whether blocks of the launch with this ticket wait for a cluster: a snapshot."""
+        with self.lock:
+            return any(launch.order[1] == ticket for launch in self._waiting)
+
     def submit(
         self,
         grid: Grid,

@@ -49,6 +49,7 @@ from atops.runtime.races.command_clock import (
 )
 from atops.runtime.races.fresh_memory import FreshMemory
 from atops.runtime.races.host_memory import HostMemory
+from atops.runtime.races.inversions import Inversions
 from atops.runtime.races.report import Findings
 from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
@@ -97,6 +98,7 @@ class CommandDetector:
         self._memory = HostMemory()
         self._fresh = FreshMemory(self.findings, self._in_a_kernel)
         self._stalls = Stalls()
+        self._inversions = Inversions()
         self._late: list[Race] = []  # found with the lock held; told without
 
     def close(self) -> None:
@@ -195,6 +197,7 @@ class CommandDetector:
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
                 self._late += self._fresh.begins(epoch, kind, [*row.touches(command)])
+            self._late += self._inversions.begins(item)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)

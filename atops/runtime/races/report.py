@@ -30,7 +30,7 @@ log = get_logger("atops.races")
 Verdict: TypeAlias = Literal["clean", "race", "inconclusive"]
 MEANING: Final[Mapping[str, str]] = {
     "clean": "of all that was observed, every two accesses to the same bytes are in order",
-    "race": "accesses that nothing orders, reads of what nothing has written, or waits that cannot end",
+    "race": "accesses that nothing orders, reads of what nothing has written, or waits that cannot end, or not in time",
     "inconclusive": "no race was found, and not all was observed",
 }
 OFF: Final = "anything: the detectors are off; make the driver with EmulatorOptions(detect=True), or set ATOPS_DETECT=1"

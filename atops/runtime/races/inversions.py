@@ -1,0 +1,122 @@
+"""Priority inversion: an urgent stream waits for a less urgent one, and what is between them goes first.
+
+What is urgent gets engines and clusters before the rest, and nothing of its urgency goes to what it waits for. So where
+the less urgent stream's command stands for one of them behind work of a third stream, of an urgency between the two,
+the most urgent one waits for that, too, however much there is of it. It is looked for where such work begins, and where
+such a wait does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from atops.device.races.race import Access, Race
+from atops.runtime.commands.copy import Copy, ScatteredCopy
+from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.launch import Launch
+from atops.runtime.core.completion import Completion, verb
+from atops.runtime.races.wording import line_of
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
+
+__all__ = ("INVERSION", "Inversions")
+
+INVERSION: Final = "priority inversion"
+COPIES: Final = (Copy, ScatteredCopy)
+
+
+class Inversions:
+    """The waits of one board for less urgent streams. The detector's lock guards all of it."""
+
+    def __init__(self) -> None:
+        self._waits: list[Completion] = []
+
+    def begins(self, item: Completion) -> list[Race]:
+        """Note that a command begins. Returns the inversions that it is part of."""
+        kind, command = item.command.__class__, item.command
+        if kind is WaitEvent:
+            record = command.record
+            if record is None or record.over or record.queue.priority <= item.queue.priority:
+                return []
+            self._waits.append(item)
+            behind = [(item, low) for low in _standing(item)]
+            return [
+                _told(high, work, low)
+                for high, low in behind for work in _at_work(low) if _between(high.queue, work.queue, low.queue)
+            ]  # fmt: skip
+        if not self._waits or (kind not in COPIES and kind is not Launch):
+            return []
+        self._waits = [each for each in self._waits if not each.over]
+        return [
+            _told(high, item, low)
+            for high in self._waits for low in _standing(high)
+            if _between(high.queue, item.queue, low.queue) and _compete(item, low)
+        ]  # fmt: skip
+
+
+def _at_work(low: Completion) -> Iterator[Completion]:
+    """Yield what has what a command stands for."""
+    for queue in [*low.queue.context.active]:
+        for item in _due(queue):
+            if item is not low and item.epoch is not None and item.epoch.words and _compete(item, low):
+                yield item
+
+
+def _standing(high: Completion) -> list[Completion]:
+    """Return the command that a wait comes down to, where it stands for an engine or a cluster."""
+    wait, seen = high, {high.queue}
+    while (record := wait.command.record) is not None and not record.over:
+        queue = record.queue
+        due = [item for item in _due(queue) if item.seq <= record.seq]
+        if queue in seen or not due:
+            break
+        seen.add(queue)
+        wait = due[0]
+        if wait.command.__class__ is WaitEvent:
+            continue
+        return [wait] if _stands(wait) else []
+    return []
+
+
+def _due(queue: StreamQueue) -> list[Completion]:
+    return [part[0] for part in queue.snapshot() if part]
+
+
+def _stands(item: Completion) -> bool:
+    context = item.queue.context
+    if isinstance(item.command, Launch):
+        return context.clusters.waits(item.seq)
+    return isinstance(item.command, COPIES) and context.engines.waits(item.seq)
+
+
+def _compete(one: Completion, other: Completion) -> bool:
+    """Tell whether two commands want the same: engines of one device, or clusters."""
+    if one.queue.context is not other.queue.context:
+        return False
+    kind, its = one.command.__class__, other.command.__class__
+    return kind is its is Launch or (kind in COPIES and its in COPIES)
+
+
+def _between(high: StreamQueue, middle: StreamQueue, low: StreamQueue) -> bool:
+    return high.priority < middle.priority < low.priority
+
+
+def _told(high: Completion, middle: Completion, low: Completion) -> Race:
+    """Return the report of an inversion."""
+    what = "clusters" if isinstance(low.command, Launch) else "copy engines"
+    last, device, priority = low.queue.label, low.queue.context.ordinal, high.queue.priority
+    line = "" if low.epoch is None else f" ({line_of(low.epoch.site)})"
+    return Race(
+        INVERSION, _side(high, f"waits for what {last} of priority {low.queue.priority} is to do"),
+        _side(middle, "goes before that"), f"the {what} of device {device}", device, (),
+        f"{verb(low)} of {last}{line} stands for {what} behind what is more urgent than it, and so does all that waits "
+        f"for it: make {last} as urgent as that, `create_stream(priority={priority})`, or enqueue it there",
+    )  # fmt: skip
+
+
+def _side(item: Completion, does: str) -> Access:
+    queue, site = item.queue, None if item.epoch is None else item.epoch.site
+    actor = f"{queue.label} of priority {queue.priority}"
+    return Access(actor, f"{verb(item)} {does}", False, site, f"command {item.seq}", item.seq)

@@ -1,0 +1,97 @@
+"""Priority inversion: an urgent stream waits for a less urgent one, before which what is between them goes."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.runtime.races.inversions import INVERSION
+
+N = 1 << 16
+
+
+@k.kernel
+async def busy() -> None:
+    k.cost(flops=10**9)
+    await k.syncthreads()
+
+
+async def program(launches: bool, low: int = 0, mid: int = -1, through: bool = False, waits: bool = True) -> None:
+    """What is between has the clusters, or the link in the other direction, when the wait begins; and more comes."""
+    device = atops.Device(0)
+    top, middle, slow, between = (device.create_stream(priority=each) for each in (-2, mid, low, 0))
+    x, host, other = device.zeros((3, N)), np.zeros(N, np.float32), np.zeros((3, N), np.float32)
+
+    def urgent(turn: int) -> None:
+        if launches:
+            middle.launch(busy, (8, 4))
+        else:
+            middle.copy(other[turn], x[0])
+
+    def work(stream: atops.Stream, row: int) -> None:
+        if launches:
+            stream.launch(busy, (4, 4))
+        else:
+            stream.copy(x[row], host)
+
+    for turn in range(3):
+        urgent(turn)  # early
+    work(slow, 1)
+    event = slow.record()
+    if through:
+        between.wait(event)
+        event = between.record()
+    if waits:
+        top.wait(event)  # waits
+    await device.wait()
+
+
+def races(**how: object) -> list[atops.Race]:
+    async def main() -> None:
+        await program(**how)  # type: ignore[arg-type]
+
+    atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
+    return list(atops.report().races)
+
+
+@pytest.mark.parametrize("through", [False, True])
+@pytest.mark.parametrize("launches", [False, True])
+def test_an_inversion_is_named(launches: bool, through: bool) -> None:
+    """With the wait, what goes first, and what would mend it; through the wait of a third stream, too."""
+    lines, first = inspect.getsourcelines(program)
+    place = {line.rsplit("# ", 1)[1].strip(): first + at for at, line in enumerate(lines) if "# " in line}
+    found = races(launches=launches, through=through)
+    assert {race.kind for race in found} == {INVERSION}
+    for race in found:
+        assert race.first.site is not None and race.first.site.line == place["waits"]
+        assert "priority -2" in race.first.actor and "priority -1" in race.second.actor
+        assert "create_stream(priority=-2)" in race.advice
+
+
+TWINS = {
+    "as urgent as what waits for it": {"low": -2},
+    "nothing between": {"mid": 0},
+    "nothing waits": {"waits": False},
+    "as urgent as what waits": {"mid": -2},
+}
+
+
+@pytest.mark.parametrize("launches", [False, True])
+@pytest.mark.parametrize("twin", TWINS)
+def test_other_waits_are_none(twin: str, launches: bool) -> None:
+    """One of equals, and one that what is between does not hold up."""
+    assert races(launches=launches, **TWINS[twin]) == []
+
+
+def test_a_check_fails_by_it() -> None:
+    """It is a report as others are."""
+
+    async def main() -> None:
+        await program(launches=True)
+
+    report = atops.check(main, 5, options=atops.EmulatorOptions(detect=True))
+    assert report.failure is not None and report.failure.kind == "race" and INVERSION in report.failure.text
