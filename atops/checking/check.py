@@ -160,7 +160,7 @@ class Checking:
         self.runner = Runner(program, tuple(arguments), options, steps, backend)
         self.schedules, self.seed = schedules, seed
         if strategy in get_args(StrategyName):
-            self.strategy: Strategy = _strategy(strategy, seed, switches)
+            self.strategy: Strategy = _strategy(strategy, seed, switches, options.strict)
         else:
             self.strategy, self.schedules, replays = Repeated(self.runner.recorded(strategy)), 1, 0
         self.same_result, self.replays = same_result, replays
@@ -203,12 +203,12 @@ def _name(program: Program) -> str:
     return str(getattr(inner, "__name__", None) or repr(inner))
 
 
-def _strategy(name: str, seed: int, switches: int) -> Strategy:
+def _strategy(name: str, seed: int, switches: int, strict: bool) -> Strategy:
     made: dict[str, Callable[[], Any]] = {
         "random": lambda: RandomRuns(seed),
         "pct": lambda: Pct(seed, switches),
         "dpor": Dpor,
-        "exhaustive": Exhaustive,
+        "exhaustive": lambda: Exhaustive(twice=strict),
     }
     strategy: Strategy = made[name]()
     return strategy

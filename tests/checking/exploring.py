@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atops.base.agenda import Agenda
-from atops.base.choice import Chooser, Name, Random
+from atops.base.choice import Chooser, Random
 from atops.base.errors import StepLimit
-from atops.base.footprint import UNKNOWN, Footprint, independent
+from atops.base.footprint import Footprint
 from atops.base.options import EmulatorOptions
 from atops.checking.runner import Runner
 from atops.checking.search import Ended
-from atops.checking.strategies.exhaustive import Exhaustive, Node
+from atops.checking.strategies.exhaustive import Class, Exhaustive, class_of
 from atops.checking.strategies.strategy import Differs, Recorder
 from atops.device.exec.block_scheduler import ClusterArray
 from atops.device.exec.grid import Grid
@@ -24,8 +24,6 @@ from tests.kernel_bench import Bench
 
 Program = Callable[[Chooser], Hashable]
 """Runs once under a chooser, and returns what came of it: a result, or how it failed."""
-
-Class = tuple[frozenset[Any], frozenset[Any]]
 
 
 class Explored(NamedTuple):
@@ -38,38 +36,20 @@ class Explored(NamedTuple):
     exhausted: bool
 
 
-def class_of(path: list[Node]) -> Class:
-    """Return which steps a run had, and what comes before what because they depend on each other."""
-    events: list[tuple[Name, int]] = []
-    turns: dict[Name, int] = {}
-    before: list[set[int]] = []
-    for at, node in enumerate(path):
-        nth = turns[node.name] = turns.get(node.name, -1) + 1
-        events.append((node.name, nth))
-        mine: set[int] = set()
-        for earlier in range(at - 1, -1, -1):
-            if earlier not in mine and (
-                path[earlier].name == node.name or not independent(path[earlier].own or UNKNOWN, node.own or UNKNOWN)
-            ):
-                mine |= {earlier, *before[earlier]}
-        before.append(mine)
-    order = {(events[first], events[at]) for at, those in enumerate(before) for first in those}
-    return frozenset(events), frozenset(order)
-
-
-def explore(program: Program, strategy: Exhaustive, most: int = 100_000) -> Explored:
-    """Run a program under every schedule of a strategy, `most` at most."""
+def explore(program: Program, strategy: Exhaustive, most: int = 100_000, commands: bool = False) -> Explored:
+    """Run a program under every schedule of a strategy, `most` at most. `commands`: what these touch is told, too."""
     complete, cut = 0, 0
     results: set[Hashable] = set()
     classes: set[Class] = set()
     while complete + cut < most:
-        chooser = Recorder(strategy)
+        chooser = Recorder(strategy, commands=commands)
         if chooser.footprint is None:  # so that the classes can be told
-            chooser.footprint = Footprint()
+            chooser.footprint = Footprint(commands)
             chooser.footprint.resumed = chooser._resumed
         result = program(chooser)
         chooser.over()
         assert not isinstance(chooser.cut, Differs), chooser.cut
+        assert not (commands and chooser.footprint.refused), "something of which it cannot be told what it touches"
         if chooser.cut is not None:
             cut += 1
         else:

@@ -116,6 +116,67 @@ async def an_event() -> Any:
         return int((await two.fetch(x))[0])
 
 
+async def a_value() -> Any:
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x, word = device.empty(1, np.int32), device.zeros(1, np.uint32)
+        one.fill(x, 1)
+        one.write_value(word, 1)
+        two.wait_value(word, 1)
+        two.fill(x, 2)
+        return int((await two.fetch(x))[0])
+
+
+async def a_value_too_early() -> Any:
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x, word = device.zeros(1, np.int32), device.zeros(1, np.uint32)
+        one.write_value(word, 1)
+        one.fill(x, 1)
+        two.wait_value(word, 1)
+        found = int((await two.fetch(x))[0])
+        await one
+        return found
+
+
+async def two_devices() -> Any:
+    device, other = atops.Device(0), atops.Device(1)
+    async with device.create_stream() as one, other.create_stream() as two:
+        x = device.empty(1, np.int32)
+        one.fill(x, 1)
+        two.fill(x, 2)
+        await two.record()
+        return int((await one.fetch(x))[0])
+
+
+async def an_event_between_devices() -> Any:
+    device, other = atops.Device(0), atops.Device(1)
+    async with device.create_stream() as one, other.create_stream() as two:
+        x = device.empty(1, np.int32)
+        one.fill(x, 1)
+        two.wait(one.record())
+        two.fill(x, 2)
+        return int((await two.fetch(x))[0])
+
+
+async def a_task_and_a_stream() -> Any:
+    device = atops.Device(0)
+    order: list[object] = []
+    async with device.create_stream() as stream:
+        x = device.empty(1, np.int32)
+
+        async def work() -> None:
+            order.append("begins")
+            await stream.fill(x, 1)
+            order.append("done")
+
+        task = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        order.append("main")
+        await task
+    return order
+
+
 async def two_tasks() -> Any:
     order: list[int] = []
 

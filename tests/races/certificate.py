@@ -11,6 +11,7 @@ import contextlib
 import gc
 import io
 import logging
+import resource
 import signal
 import sys
 import tempfile
@@ -56,7 +57,8 @@ NOT_SEEN = {
     ),
 }
 STEPS = 1_000_000
-PATIENCE = 6.0  # seconds for one run, of which none takes two; a host that spins fills the memory meanwhile
+PATIENCE = 6.0  # seconds for one run, of which none takes two
+MEMORY = 8 << 30  # bytes: a host that spins fills what there is meanwhile
 
 
 @dataclass(frozen=True)
@@ -160,11 +162,14 @@ class _Runner(Runner):
 def _no_longer_than(seconds: float) -> Iterator[None]:
     """Interrupt, as Ctrl-C does, what takes longer: a host that spins without an await has no steps to count."""
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    memory = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, memory[1]))
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, memory)
         signal.signal(signal.SIGALRM, before)
 
 

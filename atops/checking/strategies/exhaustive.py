@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from atops.base.choice import Name, told
-from atops.base.footprint import UNKNOWN, StepAccesses, commute_now, together
+from atops.base.footprint import UNKNOWN, StepAccesses, commute_now, independent, together
 from atops.checking.strategies.strategy import CutShort, Differs, usual
 
-__all__ = ("Exhaustive", "Node", "Sleeper")
+__all__ = ("Class", "Exhaustive", "Node", "Sleeper", "class_of")
+
+Class = tuple[frozenset[Any], frozenset[Any]]
 
 
 class Sleeper(NamedTuple):
@@ -73,13 +75,19 @@ class Exhaustive:
 
     name: ClassVar[str] = "exhaustive"
 
-    def __init__(self, prune: bool = True) -> None:
-        self.prunes = prune
+    def __init__(self, prune: bool = True, twice: bool = False) -> None:
+        """Look at all schedules, or at all but those that differ in independent steps alone.
+
+        `twice`: what a step touches differs with what came in its middle, as in strict mode, where the issue of a
+        transfer stores poison: so sleep sets may let a class come twice, and what comes again is looked for.
+        """
+        self.prunes, self.twice = prune, twice
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget all runs."""
         self.exhausted = False
+        self._met: set[int] = set()  # the classes that were run, where one may come twice
         self.path: list[Node] = []
         self._at = 0
         self.changed = 0  # the first step that is another one than in the run before
@@ -137,6 +145,10 @@ class Exhaustive:
         if self.path and self.prunes:
             self._end_step()
             self.gone(self._outer(), ())
+            if self.twice:
+                if (key := hash(class_of(self.path))) in self._met:
+                    raise CutShort("another run was of the same class")
+                self._met.add(key)
 
     def gone(self, outer: Node, names: Collection[Name]) -> None:
         """Look at a step after which some of what could have come instead cannot come any more; `names` can."""
@@ -236,3 +248,22 @@ class Exhaustive:
     def others(self, node: Node) -> Sequence[int]:
         """Return what to try at a choice: everything."""
         return range(len(node.names))
+
+
+def class_of(path: Sequence[Node]) -> Class:
+    """Return which steps a run had, and what comes before what because they depend on each other."""
+    events: list[tuple[Name, int]] = []
+    turns: dict[Name, int] = {}
+    before: list[set[int]] = []
+    for at, node in enumerate(path):
+        nth = turns[node.name] = turns.get(node.name, -1) + 1
+        events.append((node.name, nth))
+        mine: set[int] = set()
+        for earlier in range(at - 1, -1, -1):
+            if earlier not in mine and (
+                path[earlier].name == node.name or not independent(path[earlier].own or UNKNOWN, node.own or UNKNOWN)
+            ):
+                mine |= {earlier, *before[earlier]}
+        before.append(mine)
+    order = {(events[first], events[at]) for at, those in enumerate(before) for first in those}
+    return frozenset(events), frozenset(order)

@@ -6,6 +6,7 @@
 - `host_memory`: what can be seen of the host's own arrays.
 - `fresh_memory`: what was allocated and never stored to.
 - `stalls`: waits that stand still, and wake-ups that were lost.
+- `inversions`: urgent streams that wait for less urgent ones, before which others go.
 - `wording`: what a race between two commands is called, and what would order them.
 - `report`: what was found, observed and not seen; kept once for each pair of lines.
 - `command_detector`: what brings these together, asked as commands begin and as the host is told that they are over.
