@@ -265,7 +265,7 @@ class TestDevices(Conformance):
         Case("hipDeviceDisablePeerAccess", "not enabled", (1,), E.hipErrorPeerAccessNotEnabled),
         Case("hipDeviceTotalMem", "no device", (2,), E.hipErrorInvalidDevice),
     )  # fmt: skip
-    unreachable: ClassVar = {("hipGetDeviceCount", Result.NoDevice): "the board of these rows has devices"}
+    unreachable: ClassVar = {("hipGetDeviceCount", Result.NoDevice): "only a board without devices: test_no_device"}
     anything: ClassVar = frozenset({("hipGetErrorName", "hip_error"), ("hipGetErrorString", "hipError")})
 
 

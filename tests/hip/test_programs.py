@@ -19,7 +19,9 @@ from atops.bridge.handles import stream_of
 from atops.bridge.structs import Struct
 from atops.hip import aio, hip
 from atops.hip.header import structs
-from tests.runtime.boards import PATIENCE, Latch
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import board_of
+from tests.runtime.boards import PATIENCE, Latch, board
 
 E = hip.hipError_t
 D2H, H2D = hip.hipMemcpyKind.hipMemcpyDeviceToHost, hip.hipMemcpyKind.hipMemcpyHostToDevice
@@ -223,6 +225,24 @@ def test_the_facades_share_their_objects(world):
     assert tops.topsFree(memory) == (tops.topsSuccess,)
     with atops.Device(0).create_stream() as other:
         check(hip.hipStreamSynchronize(other))
+
+
+def test_no_device(world):
+    """On a board without devices calls answer NoDevice, and those that name a device InvalidDevice."""
+    none = ("hipGetDeviceCount", "hipGetDevice", "hipStreamCreate", "hipEventCreate", "hipMemGetInfo",
+            "hipDeviceSynchronize", "hipDeviceReset", "hipGetDeviceFlags")  # fmt: skip
+    with board(devices=0) as empty:
+        enter(empty, board_of(empty))
+        try:
+            answers = {
+                *(getattr(hip, name)()[0] for name in none), hip.hipMalloc(8)[0], hip.hipMallocAsync(8, None)[0],
+                hip.hipHostMalloc(8, 0)[0], hip.hipMallocManaged(8)[0], hip.hipStreamQuery(None)[0],
+            }  # fmt: skip
+            assert answers == {E.hipErrorNoDevice}
+            assert hip.hipSetDevice(0) == (E.hipErrorInvalidDevice,)
+            assert hip.hipDeviceGetDefaultMemPool(0) == hip.hipDeviceGet(0) == (E.hipErrorInvalidDevice, None)
+        finally:
+            leave(empty)
 
 
 def test_properties_are_those_of_the_chip(world):

@@ -17,6 +17,7 @@ from atops.bridge.codes import CodeTable
 from atops.bridge.declarations import Function
 from atops.bridge.last_error import LastErrors
 from atops.bridge.pointers import pointed
+from atops.hip.header.enumerations import hipMemcpyKind
 from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.functions import FUNCTIONS
 from atops.hip.header.pointers import DeviceArray, Pointer
@@ -91,7 +92,7 @@ class _HipBridge(Bridge[hipError_t]):
 
 
 USER_DATA: Final = "userData"  # which a callback gets as it is
-PLAIN: Final = frozenset((int, type(None), Pointer, DeviceArray, np.ndarray))  # the types of most arguments
+PLAIN: Final = frozenset((int, type(None), Pointer, DeviceArray, np.ndarray, hipMemcpyKind))  # most arguments'
 TAKEN: Final = re.compile(r"(const )?void \*|hipDeviceptr_t|hip(Stream|Event|MemPool|Module|Function)_t")
 POINTS: Final = re.compile(r"void \*\*|hipDeviceptr_t \*|hip(Stream|Event|MemPool|Module|Function)_t \*")
 call: Final = _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.code_of, _remember, {})

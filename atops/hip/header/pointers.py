@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue
-from atops.bridge.arguments import whole
 
 __all__ = ("DeviceArray", "Pointer")
 
@@ -25,10 +24,6 @@ class Pointer(int):
     def createRef(self) -> Self:
         """Return what C has for `&pointer`: the calls here take the pointer itself."""
         return self
-
-    def __getitem__(self, index: Any) -> Pointer:
-        """Return the pointer to so many bytes further on."""
-        return Pointer(int(self) + whole(index, "the offset"))
 
     def as_c_void_p(self) -> ctypes.c_void_p:
         """Return it as a `void *`."""
