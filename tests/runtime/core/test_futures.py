@@ -393,6 +393,30 @@ async def test_cancelling_a_coroutine(device):
 
 
 @on_every_host
+async def test_cancelling_a_call_behind_one_that_runs(device):
+    """Nothing waits for calls that do not hold the stream but the next ones: one that is cancelled never runs."""
+    log: list[str] = []
+    go_on = anyio.Event()
+
+    async def first() -> None:
+        await go_on.wait()
+        log.append("first")
+
+    async def later(name: str) -> None:
+        log.append(name)
+
+    stream = device.create_stream()
+    stream.call(first, holds=False)
+    dropped = stream.call(later, "dropped", holds=False)
+    last = stream.call(later, "last", holds=False)
+    await stream.fill(device.empty(4, np.uint8), 1)
+    assert dropped.running() and dropped.cancel() and dropped.cancelled()
+    go_on.set()
+    await last
+    assert log == ["first", "last"] and stream.error is None
+
+
+@on_every_host
 async def test_cancelling_a_kernel(device):
     """It is closed at its next suspension, and the stream goes on."""
     stream, latch = device.create_stream(), KernelLatch()
