@@ -34,8 +34,6 @@ AROUND: Final = tuple(
 )  # fmt: skip
 OUTSIDE, CALLED, HARMLESS = range(3)
 
-Sees = Callable[["TaskCalls", Any], None]
-
 
 class TaskCalls:
     """Looks at what is called while a task has its turn. `sees` is told of each command or stream that is asked for."""

@@ -15,10 +15,6 @@ from atops.base.footprint import StepAccesses
 Actor = Generator[None, None, None]
 
 
-class Deadlock(Exception):
-    """Actors wait for one another."""
-
-
 class Model:
     """Shared state of one run, and its actors."""
 

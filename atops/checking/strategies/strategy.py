@@ -86,11 +86,6 @@ class Recorder:
             self.footprint.resumed = self._resumed
         self._awaited: Name | None = None  # what the strategy has chosen and needs time for
 
-    @property
-    def endless(self) -> bool:
-        """Whether the run has reached the limit."""
-        return self.cut is not None and len(self.names) >= self.limit
-
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Ask the strategy. Raises CutShort, once, where the run is to end."""
         if self.cut is not None:
