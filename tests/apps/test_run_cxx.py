@@ -25,6 +25,8 @@ __global__ __cooperative__ void meet(int *x) { __syncblocks(); if (blockIdx.x ==
 __global__ void wild(int *x) { *reinterpret_cast<int *>(16) = 1; }
 __global__ void hello() { if (threadIdx.x == 0) printf("hello from block %d\\n", blockIdx.x); }
 __device__ int counter = 40;
+__constant__ float factor = 1;
+__global__ void store(unsigned *w, unsigned value) { w[0] = value; }
 __global__ void count() { if (threadIdx.x == 0) counter += 1; }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
@@ -55,6 +57,17 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
     "a kernel that faults": (
         """int *x; topsMalloc(&x, 4); wild<<<1, 1>>>(x);
         printf("%s\\n", topsGetErrorName(topsDeviceSynchronize()));""", "topsError(?!.*Success).*\n", 0,
+    ),
+    "a wait for a value that a kernel stores": (
+        """topsStream_t s, t; topsStreamCreate(&s); topsStreamCreate(&t);
+        unsigned *w; topsMalloc(&w, 8); topsMemset(w, 0, 8); topsDeviceSynchronize();
+        topsStreamWaitValue32Async(w, 7, 0, s); store<<<1, 1, 0, t>>>(w, 7u);
+        printf("%s\\n", topsGetErrorName(topsStreamSynchronize(s)));""", "topsSuccess\n", 0,
+    ),
+    "symbols by their names": (
+        """int more = 2, h; topsMemcpyToSymbol(counter, &more, sizeof more); count<<<1, 1>>>();
+        topsMemcpyFromSymbol(&h, counter, sizeof h); float f = 4; topsMemcpyToSymbol(factor, &f, sizeof f);
+        topsMemcpyFromSymbol(&f, factor, sizeof f); printf("%d %g\\n", h, f);""", "3 4\n", 0,
     ),
     "cooperative": (
         """int *x, h = 0; topsMalloc(&x, 4); meet<<<2, 12>>>(x); topsMemcpy(&h, x, 4, topsMemcpyDeviceToHost);
@@ -141,3 +154,18 @@ def test_most_functions_can_be_called_from_cxx() -> None:
     refused = [function.name for function in FUNCTIONS.values() if not supported(function)]
     assert isinstance(next(iter(FUNCTIONS.values())), Function)
     assert len(FUNCTIONS) - len(refused) >= 130, refused
+
+
+@pytest.mark.slow
+def test_a_file_may_be_called_anything(tmp_path: Path) -> None:
+    """Spaces, quotes and letters beyond ASCII; a launch with too many arguments is told in its line."""
+    folder = tmp_path / "my dir ü"
+    folder.mkdir()
+    program = folder / 'a "prog" ñ.cpp'
+    program.write_text(f"{HEAD}{KERNELS}int main() {{ puts(\"here\"); }}\n")
+    run = atops_run(str(program), cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (0, "here\n"), run.stderr
+    program.write_text(f"{HEAD}{KERNELS}int main() {{\n  count<<<1, 1>>>(5);\n}}\n")
+    run = atops_run(str(program), cwd=tmp_path)
+    line = f"{HEAD}{KERNELS}".count("\n") + 2
+    assert run.returncode == 1 and f"ñ.cpp:{line}:" in run.stderr and "deleted function" in run.stderr

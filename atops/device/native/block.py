@@ -72,7 +72,6 @@ class NativeEntry(Protocol):
 
     name: str
     arguments: Any
-    allocations: tuple[Allocation, ...]
     plan: _Plan | None  # of the grid that runs it, once a block of it has begun
 
     def on(self, chip: object, watched: bool) -> tuple[NativeLoaded, int]:
@@ -80,6 +79,9 @@ class NativeEntry(Protocol):
 
         `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
         """
+
+    def named(self, chip: object) -> Sequence[Allocation]:
+        """Return the memory that the arguments name, to which the kernel may store."""
 
     def find(self, address: int, chip: object) -> Allocation | None:
         """Return the live memory of the chip that an address of the host is in."""
@@ -95,7 +97,7 @@ class _Plan:
         self.grid, self._entry = grid, entry
         self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
-        self.memory = (*entry.allocations, *self.loaded.allocations)
+        self.memory = (*entry.named(grid.chip), *self.loaded.allocations)
         self.run = run = Run()
         run.version = VERSION
         run.gcu_arch = grid.arch.gcu_arch

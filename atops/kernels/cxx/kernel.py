@@ -111,6 +111,10 @@ class NativeLaunch(BoundKernel):
             return None
         return found
 
+    def named(self, chip: Chip) -> Sequence[Allocation]:
+        """Return the memory that the arguments name, to which the kernel may store."""
+        return self.allocations
+
     def start(self, thread: object) -> NoReturn:
         """Refuse: its threads are no coroutines."""
         raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
@@ -155,6 +159,13 @@ class ProgramLaunch(NativeLaunch):
         self._memory = (ctypes.c_char * len(data)).from_buffer(data)
         base = ctypes.addressof(self._memory)
         self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
+
+    def named(self, chip: Chip) -> Sequence[Allocation]:
+        """Return the memory that a word of the arguments points to."""
+        data: Any = self._memory
+        words = np.frombuffer(data, np.uint64, len(data) // WORD)
+        found = (self.find(int(each), chip) for each in words if each)
+        return list(dict.fromkeys(each for each in found if each is not None))
 
     def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
         """Return the program's one module, and where the kernel begins; there is none whose accesses are seen."""

@@ -82,13 +82,21 @@ def _parts(text: str) -> list[tuple[str, int, str]]:
     for each in text.splitlines(keepends=True):
         if each.startswith("# ") and each[2:3].isdigit():
             number, _, rest = each[2:].partition(" ")
-            name = rest[1 : rest.rfind('"')].encode().decode("unicode_escape") if rest.startswith('"') else file
+            name = _unescaped(rest[1 : rest.rfind('"')]) if rest.startswith('"') else file
             if name != file:
                 parts.append((file, line, "".join(held)))
                 file, line, held = name, int(number), []
         held.append(each)
     parts.append((file, line, "".join(held)))
     return parts
+
+
+def _unescaped(name: str) -> str:
+    """Return the name of a file as it was before the preprocessor escaped quotes, backslashes and bytes of it."""
+    if "\\" not in name:
+        return name
+    found = re.sub(rb"\\(?:([0-7]{3})|(.))", lambda at: bytes([int(at[1], 8)]) if at[1] else at[2], name.encode())
+    return found.decode("utf-8", "replace")
 
 
 class _Rewriter(Declarations):

@@ -48,6 +48,25 @@ inline topsError_t topsFreeAsync(void *ptr, topsStream_t stream) {
     topsError_t done = topsStreamSynchronize(stream);
     return done == topsSuccess ? topsFree(ptr) : done;
 }
+// A variable of the device is named by its address, as the text has it, or by itself.
+template <class T>
+concept topsSymbol = !std::is_pointer_v<T> && !std::is_array_v<T> && !std::is_null_pointer_v<T>;
+template <topsSymbol T, class... Rest>
+inline topsError_t topsMemcpyToSymbol(const T &symbol, const void *src, size_t size, Rest... rest) {
+    return topsMemcpyToSymbol(static_cast<const void *>(&symbol), src, size, rest...);
+}
+template <topsSymbol T, class... Rest>
+inline topsError_t topsMemcpyToSymbolAsync(const T &symbol, const void *src, size_t size, Rest... rest) {
+    return topsMemcpyToSymbolAsync(static_cast<const void *>(&symbol), src, size, rest...);
+}
+template <topsSymbol T, class... Rest>
+inline topsError_t topsMemcpyFromSymbol(void *dst, const T &symbol, size_t size, Rest... rest) {
+    return topsMemcpyFromSymbol(dst, static_cast<const void *>(&symbol), size, rest...);
+}
+template <topsSymbol T, class... Rest>
+inline topsError_t topsMemcpyFromSymbolAsync(void *dst, const T &symbol, size_t size, Rest... rest) {
+    return topsMemcpyFromSymbolAsync(dst, static_cast<const void *>(&symbol), size, rest...);
+}
 """
 
 

@@ -66,6 +66,10 @@ struct Launch<void (*)(P...), Call> {
     void operator()(P... arguments) const {
         Launched<Call, std::remove_const_t<P>...>::start(kernel, cooperative, given, arguments...);
     }
+    // A launch with another number of arguments: the message names both.
+    template <class... Given>
+        requires(sizeof...(Given) != sizeof...(P))
+    void operator()(Given...) const = delete;
 };
 template <class Call>
 struct Launch<void, Call> {
