@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from atops.device.call_site import Site, calling_place
 from atops.device.races.access_log import AccessLog, Entry, Found
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
-from atops.device.races.race import Race
+from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
 from atops.device.races.unwritten import Unwritten
@@ -60,6 +60,8 @@ class LaunchDetector:
         "races",
         "relaxed",
         "same_value",
+        "unread",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -77,6 +79,8 @@ class LaunchDetector:
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
         self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
+        self.unwritten: Unwritten | None = None  # of global memory, by address, what nothing has stored to
+        self.unread: dict[tuple[Allocation, CodeType | None, int, bool], list[tuple[int, int]]] = {}  # and was loaded
         self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
 
     def opened(self, block: Block) -> None:
@@ -120,6 +124,33 @@ class LaunchDetector:
     def _allocation_at(self, address: int) -> Allocation:
         """Return the memory that an address of an access lies in."""
         return self.memories[max(each for each in self.memories if each <= address)]
+
+    def begins_unwritten(self, memory: Allocation, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note bytes of a memory that nothing has stored to when the launch begins."""
+        if self.unwritten is None:
+            self.unwritten = Unwritten()
+        for start, stop in ranges:
+            self.unwritten.bytes.add(memory.address + start, memory.address + stop)
+
+    def look_at_unwritten(self, memory: Allocation, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
+        """Take note of stores to such bytes, and of loads that come before any."""
+        unwritten, base = self.unwritten, memory.address
+        assert unwritten is not None, "some is"
+        with self.lock:
+            if write:
+                unwritten.store(rows)
+            elif found := unwritten.load(rows):
+                ranges = self.unread.setdefault((memory, entry.code, entry.instruction, entry.relaxed), [])
+                ranges += [(start - base, stop - base) for start, stop in found]
+                unwritten.store(rows)  # told of once
+
+    def take_unread(self) -> list[Touched]:
+        """Return the loads of what nothing had stored to, a line at a time; nothing a second time."""
+        unread, self.unread = self.unread, {}
+        return [
+            (memory, start, stop, False, None if code is None else Site(code, instruction), relaxed)
+            for (memory, code, instruction, relaxed), ranges in unread.items() for start, stop in merged(ranges)
+        ]  # fmt: skip
 
     def touched(self, memory: object, start: int, size: int, write: bool) -> None:
         """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""

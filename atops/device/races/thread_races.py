@@ -210,6 +210,8 @@ class ThreadRaces:
             return
         launch = block.launch
         launch.memories[allocation.address] = allocation
+        if (unwritten := launch.unwritten) is not None and unwritten.bytes.starts:
+            launch.look_at_unwritten(allocation, rows, write, entry)
         log = launch.log
         for start, run, pitch, count in rows:
             log.rows.append((start, run, pitch, count, write, entry))

@@ -312,7 +312,7 @@ class CommandDetector:
                 self._note(at, memory, start, stop, write, found, late=True)
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
             if self._fresh:
-                self._late += self._fresh.launched(footprint, lines)
+                self._late += self._fresh.launched(epoch, footprint, kernels.take_unread(), lines)
         try:
             if found or self._late:
                 self._tell(item, found)
@@ -564,6 +564,8 @@ class CommandDetector:
         """Have a launch tell of the kernel signals that it writes, and of those that it has seen."""
         if grid.detector is not None and item.epoch is not None:
             grid.detector.on_signal = partial(self._signalled, item.epoch, item.queue.context.chip.signals)
+            with self._lock:
+                self._fresh.launches(item.command.bound.allocations, grid.detector)
 
     def _signalled(self, epoch: Epoch, signals: object, writes: bool, index: int) -> None:
         """Note that a kernel writes a signal, or has seen it: then its launch comes after all that wrote it."""

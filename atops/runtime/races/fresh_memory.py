@@ -13,7 +13,7 @@ from weakref import ref
 
 from atops.device.call_site import Site
 from atops.device.memory.allocation import Allocation
-from atops.device.races.detector import Touched
+from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.device.races.unwritten import ByteRanges
 from atops.runtime.commands.copy import Copy, ScatteredCopy
@@ -74,10 +74,30 @@ class FreshMemory:
         self._unread([each for each in device if each[3]])
         return []
 
-    def launched(self, footprint: list[Touched], lines: Mapping[tuple[Site | None, bool], Epoch]) -> list[Race]:
-        """Return the reports of a launch that is over, of what its own threads have not stored to, either."""
+    def launches(self, memories: Iterable[Allocation], kernels: LaunchDetector) -> None:
+        """Tell a launch that begins what of its memory nothing has stored to."""
+        for memory in memories:
+            if ranges := self.left(memory, 0, memory.size):
+                kernels.begins_unwritten(memory, ranges)
+
+    def launched(
+        self, epoch: Epoch, footprint: list[Touched], early: list[Touched],
+        lines: Mapping[tuple[Site | None, bool], Epoch],
+    ) -> list[Race]:  # fmt: skip
+        """Return the reports of a launch that is over, of what its own threads had not stored to, either.
+
+        `early` are its loads that came before any store of its own. What others have stored meanwhile is written.
+        """
+        found: list[Race] = []
+        unread: dict[tuple[Allocation, Site | None, bool], list[tuple[int, int]]] = {}
+        for memory, start, stop, _, line, relaxed in early:
+            if memory.alive and (ranges := self.left(memory, start, stop)):
+                unread.setdefault((memory, line, relaxed), []).extend(ranges)
+        for (memory, line, relaxed), ranges in unread.items():
+            found += _races_of([(memory, ranges)], lines.get((line, relaxed), epoch))
+            for start, stop in ranges:
+                self.stored(memory, start, stop)
         self._unread([(memory, start, stop, True) for memory, start, stop, write, *_ in footprint if write])
-        found = []
         for memory, start, stop, write, line, relaxed in footprint:
             if not write:
                 found += _races_of(self._unread([(memory, start, stop, False)]), lines[line, relaxed])

@@ -84,6 +84,28 @@ async def filled_in_part_and_loaded_whole(device: atops.Device, stream: atops.St
     return await stream.launch(double, (1, 1), device.zeros(N), y)
 
 
+@k.kernel
+def add_one(x: k.Span[np.float32]) -> None:
+    x[k.threadIdx.x] += 1
+
+
+@k.kernel
+async def sum_by_dte(x: k.Span[np.float32]) -> None:
+    mine = k.local(N, np.float32)
+    with k.dte_scope() as ctx:
+        await k.memcpy_async(ctx, mine, x)
+        mine += 1
+        await k.memcpy_async(ctx, x, mine)
+
+
+async def added_to(device: atops.Device, stream: atops.Stream) -> object:
+    return await stream.launch(add_one, (1, 8), device.empty(N))
+
+
+async def added_to_by_transfers(device: atops.Device, stream: atops.Stream) -> object:
+    return await stream.launch(sum_by_dte, (1, 1), device.empty(N))
+
+
 async def loaded_by_a_kernel_from_a_copy_of_it(device: atops.Device, stream: atops.Stream) -> object:
     x, y = device.empty(N), device.zeros(N)
     stream.copy(y, x)
@@ -92,7 +114,7 @@ async def loaded_by_a_kernel_from_a_copy_of_it(device: atops.Device, stream: ato
 
 WRONG: dict[Program, tuple[int, int]] = {
     loaded_by_a_kernel: (0, 256), filled_in_part_and_loaded_whole: (64, 256),
-    loaded_by_a_kernel_from_a_copy_of_it: (0, 256),
+    loaded_by_a_kernel_from_a_copy_of_it: (0, 256), added_to: (0, 32), added_to_by_transfers: (0, 256),
 }  # fmt: skip
 SHOWN: list[Program] = [
     fetched, fetched_of_the_stream, freed_and_allocated_again, copied_first, the_half_that_nothing_has_filled,
@@ -202,10 +224,36 @@ async def stored_and_loaded_by_one_kernel(device: atops.Device, stream: atops.St
     await stream.fetch(x)
 
 
+async def stored_by_another_stream_while_its_kernel_runs(device: atops.Device, stream: atops.Stream) -> None:
+    """What comes in the middle of a launch is written, too."""
+
+    @k.kernel
+    async def load_then_store(x: k.Span[np.float32], signal: int) -> None:
+        await k.signal_wait(signal, 1)
+        x[0] += 1
+
+    x, signal = device.empty(N), device.signals.allocate()
+    running = stream.launch(load_then_store, (1, 1), x, signal)
+    async with device.create_stream() as other:
+        await other.fill(x, 1.0)
+    device.signals.write(signal, 1)
+    await running
+
+
+async def stored_before_a_barrier_and_added_to(device: atops.Device, stream: atops.Stream) -> None:
+    @k.kernel
+    async def two_phases(x: k.Span[np.float32]) -> None:
+        x[k.threadIdx.x] = 1
+        await k.syncthreads()
+        x[3 - k.threadIdx.x] += 1
+
+    await stream.launch(two_phases, (1, 4), device.empty(4))
+
+
 RIGHT: list[Callable[[atops.Device, atops.Stream], Coroutine[Any, Any, None]]] = [
     stored_side_by_side, filled_in_parts, only_copied, stored_by_others, stored_and_loaded_by_one_kernel,
     fetched_with_room_to_spare, rows_with_padding, copied_as_filler, copied_to_pinned_memory_with_room_to_spare,
-    parts_that_were_replaced,
+    parts_that_were_replaced, stored_by_another_stream_while_its_kernel_runs, stored_before_a_barrier_and_added_to,
 ]  # fmt: skip
 
 
