@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
+from platform import machine
 
 from atops.base.errors import CompilationError
 from atops.base.locks import make_lock
@@ -35,7 +36,10 @@ __all__ = ("INCLUDE", "LANGUAGE", "CxxUnit", "read_cxx")
 LANGUAGE = "TOPS C++"
 INCLUDE = Path(__file__).parent / "include"
 _OURS = frozenset((".h", ".cpp", ".py"))
-OPTIMISED = ("-O2", "-ftree-vectorize", "-g1")  # lines only: faults of the processor are told with theirs
+# -g1, lines only: faults of the processor are told with theirs. Compilers take half of the widest registers by default.
+OPTIMISED = (
+    "-O2", "-ftree-vectorize", "-g1", *(["-mprefer-vector-width=512"] if machine() in ("x86_64", "AMD64") else []),
+)  # fmt: skip
 # Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
 # some accesses of what is. The sanitizer's own library is not linked.
 WATCHED = (
