@@ -317,6 +317,9 @@ class NativeBlock(Block):
             text = f"{said} has {size} bytes at {address:#x}, which no live memory of the kernel holds"
         if near is not None:
             allocation, offset = near
+            if said != "address" and allocation.alive and 0 <= offset < allocation.size:
+                past = offset + size - allocation.size
+                return f"{said} has {size} bytes, {past} past the end of {allocation!r}, at offset {offset}"
             text += f"; nearest is {allocation!r}, at offset {offset}"
         return text
 

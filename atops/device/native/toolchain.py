@@ -130,11 +130,19 @@ def processor() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of results, made if it is not there. Raises IllegalState where it is another user's."""
+    """Return the folder of results, made if it is not there.
+
+    Raises IllegalState where it is another user's, or cannot be made.
+    """
     named = os.environ.get(FOLDER)
     base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atops"
     folder = base / "native"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise IllegalState(
+            f"what the compiler makes is kept in {folder}, which cannot be made ({error.strerror}): set {FOLDER}"
+        ) from None
     seen = folder.stat()
     if seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o022:
         raise IllegalState(

@@ -21,7 +21,7 @@ WRONG = {
     "zero": ("volatile int z = 0; x[0] = 5 / z;", LaunchFailure, "divided an integer by zero"),
     "trap": ("__builtin_trap();", LaunchFailure, "trap of the compiler"),
     "beyond": (TRANSFER + "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x + 4, 64));", LaunchFailure,
-               "src has 256 bytes at"),
+               "src has 256 bytes, 16 past the end of"),
     "own": ("tops_dte_ctx_t c; tops::dte_scope s(c); float t[64];"
                 "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));", LaunchFailure, "declare it __local__"),
     "declared": ("tops_dte_ctx_t c; __local__ float t[64]; tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));",

@@ -13,7 +13,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import LaunchFailure
+from atops.base.errors import IllegalState, LaunchFailure
 
 HEAD = """#include <stdlib.h>
 #include <unistd.h>
@@ -50,6 +50,24 @@ def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any])
     with pytest.raises(LaunchFailure, match=f"library.tops:12: {WRONG[body]}"):
         run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
     assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
+
+
+def test_a_transfer_that_begins_in_memory_and_ends_behind_it(run: Callable[..., Any]) -> None:
+    """By how many bytes is told, and of what."""
+    text = """__global__ void f(int *x) {
+  tops_dte_ctx_t c; tops::dte_scope s(c);
+  __local__ int l[64];
+  tops::memcpy(c, tops::mdspan(l, 64), tops::mdspan(x + 4, 64));
+}"""
+    with pytest.raises(LaunchFailure, match=r"test.tops:4: src has 256 bytes, 208 past the end of <.*, at offset 16"):
+        run(text, "f", (1, 1), np.zeros(16, np.int32))
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable that names another one is told."""
+    monkeypatch.setenv("ATOPS_CACHE", "/proc/none")
+    with pytest.raises(IllegalState, match=r"/proc/none/native, which cannot be made .*: set ATOPS_CACHE"):
+        k.compile_source("__global__ void nothing() {}", "nothing.tops")
 
 
 def test_a_jump_to_nowhere(run: Callable[..., Any]) -> None:
