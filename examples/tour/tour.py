@@ -198,8 +198,7 @@ assert (await other.fetch(sums)).sum() == (host * np.float32(0.5)).sum(dtype=np.
 # chunk.
 
 # %%
-atops.current_driver().tracer.clear()  # what happened so far has been seen
-watched = watch()
+watched = watch()  # from now on
 watched
 
 

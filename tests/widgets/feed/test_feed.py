@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from atops.base.trace.records import (
     TraceRecord,
 )
 from atops.trace.file import save
-from atops_widgets import Feed, Timeline, feed_of
+from atops_widgets import Feed, Timeline, feed_of, watch
 from atops_widgets.feed.feed import Marks
 from tests.widgets.traces import double_buffering
 
@@ -237,3 +238,41 @@ async def test_reading_holds_no_loop(loop_guard: None) -> None:
         feed.poll()
         await asyncio.sleep(0)
         feed.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_board_begins_when_it_is_called() -> None:
+    """`watch()` shows what happens from then on, `since` seconds more, and no pause of an older board's."""
+    async with atops.Driver() as driver:
+        await work(5)
+        emitted = driver.tracer.statistics().emitted
+        old = watch(driver, since=math.inf)
+        old.feed.poll()
+        assert len(old.feed.records) == emitted
+        old.paused = True
+        new = watch(driver)
+        assert not new.paused and feed_of(driver) is new.feed
+        await work(5)
+        new.feed.poll()
+        assert len(new.feed.records) == driver.tracer.statistics().emitted - emitted and new.feed.missed == 0
+        assert new.feed.records["seq"].min() > old.feed.records["seq"].max()
+        more = watch(driver, since=3600)
+        more.feed.poll()
+        assert len(more.feed.records) == driver.tracer.statistics().emitted
+    with pytest.raises(InvalidValue, match="since expects seconds, at least 0, got -1"):
+        watch(since=-1)
+    with pytest.raises(InvalidValue, match="share expects a part of one processor"):
+        watch(share=0)
+
+
+@pytest.mark.asyncio
+async def test_what_is_skipped_is_counted() -> None:
+    """The newest are kept, and what was left out is missed."""
+    async with atops.Driver() as driver:
+        feed = feed_of(driver)
+        feed.poll()
+        await work(50)
+        unread = feed.unread()
+        feed.skip(10)
+        assert (feed.unread(), feed.missed) == (10, unread - 10)
+        assert feed.poll() == 10

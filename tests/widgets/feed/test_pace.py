@@ -8,7 +8,18 @@ from types import SimpleNamespace
 import pytest
 
 from atops_widgets.feed import pace
-from atops_widgets.feed.pace import FRAME_S, IDLE_S, LONGEST_PAUSE_S, PATIENCE_S, QUIET_S, SHARE, Flow, Pace
+from atops_widgets.feed.pace import (
+    BEHIND_S,
+    FRAME_S,
+    IDLE_S,
+    LONGEST_PAUSE_S,
+    PATIENCE_S,
+    PORTION,
+    QUIET_S,
+    SHARE,
+    Flow,
+    Pace,
+)
 
 
 class Clocks:
@@ -42,6 +53,9 @@ class Fed:
         self.paused = False
         self.version = 0
         self.rests = self.ticks = 0
+        self.behind_s = 0.0
+        self.waiting = 0
+        self.skipped: list[int] = []
         self.wanted: float | None = None
 
     def poll(self, limit: int) -> int:
@@ -51,6 +65,14 @@ class Fed:
         rows = min(self.rows, limit) if self.live and not self.paused else 0
         self.version += rows > 0
         return rows
+
+    def unread(self) -> int:
+        """Return how many rows wait."""
+        return self.waiting
+
+    def skip(self, most: int) -> None:
+        """Note what was left out."""
+        self.skipped.append(most)
 
     def watchers(self) -> list[Fed]:
         """Watch itself."""
@@ -67,9 +89,9 @@ class Fed:
 
 
 def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While records come, reading and drawing take at most their share, however costly, and are not stopped."""
+    """While records come, reading and drawing take at most their share, and are not stopped."""
     clocks = Clocks(monkeypatch)
-    fed = Fed(clocks, rows=10**6, cost=0.020)
+    fed = Fed(clocks, rows=10**6, cost=LONGEST_PAUSE_S * SHARE)
     paced = Pace(fed)  # type: ignore[arg-type]
     paced.wake()
     for _ in range(50):
@@ -78,6 +100,25 @@ def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -
     clocks.turn()
     assert fed.ticks == 51
     assert clocks.worked / clocks.wall <= SHARE * 1.05
+
+
+def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was there at first is read whole; later, when reading is behind, all but the newest is left out."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=10**6, cost=0.001)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    fed.waiting = 10**5
+    for _ in range(30):
+        clocks.turn()
+    assert fed.behind_s > BEHIND_S and fed.skipped == []
+    fed.waiting = 0
+    clocks.turn()
+    assert fed.behind_s == 0
+    fed.waiting = 10**5
+    for _ in range(30):
+        clocks.turn()
+    assert fed.skipped and set(fed.skipped) == {PORTION}
 
 
 def test_one_costly_reading_does_not_stop_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, moment_of, queued
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, queued
 from tests.runtime.trace_records import free_records
-from tests.widgets.queue_traces import standing
+from tests.widgets.queue_traces import LOAD, Story, standing
 
 
 def tables(capacity: int = 100_000) -> tuple[Columns, Columns]:
@@ -83,15 +83,35 @@ def test_the_oldest_that_are_over_are_forgotten() -> None:
     assert ledger.slots(np.array([1, 2, 2001])).tolist() == [0, -1, len(ledger) - 1]
 
 
-def test_each_part_says_what_was_held_at_its_end() -> None:
-    """The strip agrees with the state at the end of each of its parts, and an empty ledger has an empty one."""
+def test_each_part_says_what_was_held_at_most() -> None:
+    """The strip has the most that was held at any moment of each of its parts; an empty ledger has an empty one."""
     story, texts, ledger = standing(100), Texts(), Ledger()
     moments, records = Columns(MOMENTS, 10_000, texts), Columns(RECORDS, 10_000, texts)
     moments.extend(story.moments)
     records.extend(story.records)
     ledger.update(moments, records)
-    span, bins = queued(ledger, 0, 60)
+    span, bins, most_at = queued(ledger, 0, 60)
     assert (span, len(bins)) == ([0, 121_000], 60)
+    moments_of = np.arange(span[1] + 1)[:: span[1] // 3000]
+    held = [int(holding(ledger, at).open.sum()) for at in moments_of.tolist()]
+    assert max(held) == bins.max() == holding(ledger, most_at).open.sum()
     for part in range(60):
-        assert bins[part] == holding(ledger, moment_of(span, part, 60)).open.sum()
+        inside = (moments_of * 60 // (span[1] + 1)) == part
+        assert bins[part] >= max(count for count, here in zip(held, inside, strict=True) if here)
+
+
+def test_a_burst_shorter_than_a_part_is_seen() -> None:
+    """Fifty-two commands that come and go within a hundredth of a part of the strip are what was queued at most."""
+    story, texts, ledger = Story(), Texts(), Ledger()
+    numbers = [story.submit(500, Kind.FILL, LOAD) for _ in range(52)]
+    for at, number in enumerate(numbers):
+        story.end(501 + at // 20, number, 500)
+    last = story.submit(1_000_000, Kind.FILL, LOAD)
+    story.end(1_000_001, last, 1_000_000)
+    moments, records = Columns(MOMENTS, 10_000, texts), Columns(RECORDS, 10_000, texts)
+    moments.extend(story.moments)
+    records.extend(story.records)
+    ledger.update(moments, records)
+    _, bins, most_at = queued(ledger, 0)
+    assert (bins.max(), most_at) == (52, 500_000)
     assert queued(Ledger(), 0, 10)[1].tolist() == [0] * 10

@@ -340,6 +340,7 @@ class View {
     if (scene.note) parts.push(scene.note);
     if (scene.missed) parts.push(`${scene.missed.toLocaleString("en")} missed`);
     if (scene.dropped) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
+    if (scene.behind > 0.3 && this.answered) parts.push(`${scene.behind.toFixed(1)} s behind`);
     parts.push(this.gone ? "ended (kernel gone)" : this.answered ? scene.state : "saved");
     const text = parts.join(" · ");
     if (this.note.textContent !== text) this.note.textContent = text;
@@ -422,7 +423,7 @@ class View {
   }
 
   drawLegend() {
-    const kinds = this.scene.kinds || [];
+    const own = this.table.kinds.length, kinds = [...(this.scene.kinds || []), ...(this.scene.signs || []).map((i) => own + i)];
     const key = kinds.join();
     if (this.legend.dataset.kinds === key) return;
     this.legend.dataset.kinds = key;

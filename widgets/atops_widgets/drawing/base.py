@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any, ClassVar, Final
@@ -47,6 +48,7 @@ class FeedWidget(anywidget.AnyWidget):
     def __init__(self, feed: Feed, **traits: Any) -> None:
         self.feed = feed
         self._displays: list[str] = []
+        self._follower = 0  # the thread that sets the traits to what the feed has
         super().__init__(**traits)
         self._follow()
         self.observe(self._chosen, ["selected", "cursor", "paused"])
@@ -81,6 +83,11 @@ class FeedWidget(anywidget.AnyWidget):
 
     # ---- the feed's side: on the widgets' thread
 
+    @property
+    def seen(self) -> bool:
+        """True while a page shows it; of a board its parts say so."""
+        return False
+
     def tick(self, _now: float) -> float | None:
         """Set the traits to what the feed has; there is nothing else to send."""
         self._follow()
@@ -97,12 +104,18 @@ class FeedWidget(anywidget.AnyWidget):
 
     def _follow(self) -> None:
         selection, origin = self.feed.selection, self.feed.origin_ns
-        self.selected = selection.seq
-        self.cursor = None if selection.cursor_ns is None else float(selection.cursor_ns - origin)
-        self.paused = self.feed.paused
+        self._follower = threading.get_ident()
+        try:
+            self.selected = selection.seq
+            self.cursor = None if selection.cursor_ns is None else float(selection.cursor_ns - origin)
+            self.paused = self.feed.paused
+        finally:
+            self._follower = 0
 
     def _chosen(self, change: Mapping[str, Any]) -> None:
-        """Do what a trait that was set asks for. The feed's own news change nothing here."""
+        """Do what a trait that was set asks for. The feed's own news, which may be older than its state, do nothing."""
+        if self._follower == threading.get_ident():
+            return
         feed, value = self.feed, change["new"]
         if change["name"] == "selected":
             feed.selection.select(value)
@@ -261,6 +274,11 @@ class TraceWidget(FeedWidget):
 
     # ---- the feed's side: all on the widgets' thread
 
+    @property
+    def seen(self) -> bool:
+        """True while a page shows it."""
+        return bool(self._flow.views)
+
     def tick(self, now: float) -> float | None:
         """Send a frame if one is due; return when to come again, None when there is nothing to send."""
         feed = self.feed
@@ -310,6 +328,7 @@ class TraceWidget(FeedWidget):
             "state": "paused" if feed.paused else "live" if feed.live else "ended",
             "held": len(feed.records),
             "missed": feed.missed,
+            "behind": feed.behind_s,
             "dropped": feed.records.start,
             "races": feed.told_races(),
             "marks": {
@@ -337,6 +356,7 @@ class TraceWidget(FeedWidget):
                     self._dirty = True
             case {"type": "bye"}:
                 self._flow.bye(view)
+                self.feed.unseen()
                 return
             case {"type": "window"}:
                 self.window = Window.asked(content, self.feed.origin_ns)

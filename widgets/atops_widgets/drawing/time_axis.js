@@ -16,8 +16,9 @@ export function drawAxis(view, start, end, width, x, y, top, bottom) {
   const moments = ticks(start, end, width), step = moments[1] - moments[0];
   for (const at of moments) {
     view.fillBox("grid", Math.round(x(at)), top, 1, bottom - top);
-    const text = at ? formatNs(at, step) : "0", room = view.width - x(at) - 4;
-    if (view.context.measureText(text).width < room) view.write(text, x(at) + 3, y, room, "quiet");
+    const text = at ? formatNs(at, step) : "0", wide = view.context.measureText(text).width + 4;
+    const left = x(at) + 3 + wide < view.width ? x(at) + 3 : x(at) - wide;
+    view.write(text, left, y, wide, "quiet");
   }
 }
 

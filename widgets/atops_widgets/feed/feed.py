@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
@@ -37,9 +38,9 @@ from atops.trace.text import sentence
 from atops.trace.words import race_sentence
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.links import Links, line_of
-from atops_widgets.feed.pace import Pace
+from atops_widgets.feed.pace import SHARE, Pace
 
-__all__ = ("CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "Watcher", "feed_of")
+__all__ = ("CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "Watcher", "feed_of", "new_feed")
 
 NOTHING: Final = -1
 
@@ -95,11 +96,16 @@ class Selection:
 FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
 
 MOST_RACES: Final = 100  # that a page is told; the newest
+FINISHED: Final = TraceRecord._fields.index("finished_ns")
 CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of each kind of detail
 
 
 class Watcher(Protocol):
     """A listener to news of a feed: a widget."""
+
+    @property
+    def seen(self) -> bool:
+        """True while a page shows it."""
 
     def tick(self, now: float) -> float | None:
         """Send what is due; return in how many seconds to come again, None when there is nothing to do."""
@@ -121,7 +127,15 @@ class Feed:
     Hold `lock` while reading several of these together.
     """
 
-    def __init__(self, trace: Trace | None = None, driver: Driver | None = None, *, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        driver: Driver | None = None,
+        *,
+        capacity: int = CAPACITY,
+        since_s: float = inf,
+        share: float = SHARE,
+    ) -> None:
         self.lock = threading.RLock()
         self.driver = driver
         self.texts = Texts()
@@ -149,15 +163,29 @@ class Feed:
         self._counters: tuple[int, Sequence[CounterSample]] = 0, ()
         self._detailing: dict[bool, Detailing] = {}
         self._watchers: WeakSet[Watcher] = WeakSet()
-        self._pace = Pace(self)
+        self.since_ns = 0  # what ended earlier is not shown
+        self.replaced = False  # a newer one shows the driver: without a view it ends
+        self.behind_s = 0.0  # how long what was read last has been behind
+        if driver is not None and since_s != inf:
+            self._begin(driver.tracer, since_s)
+        self._pace = Pace(self, share)
         if trace is not None:
             self._take(trace)
 
+    def _begin(self, tracer: Tracer, since_s: float) -> None:
+        """Leave out what ended more than so many seconds before the newest record."""
+        rows, following, _ = tracer.tuples_since(0)
+        ended = [row[FINISHED] for row in rows]
+        if ended:
+            self.since_ns = max(ended) - int(since_s * 1e9) + (since_s == 0)
+        self._position = following - sum(at >= self.since_ns for at in ended)
+
     @property
     def counters(self) -> Sequence[CounterSample]:
-        """Samples of memory in use, up to now."""
+        """Samples of memory in use, up to now; at least the last one."""
         if self._tracer is not None and not self.stopped and self._counters[0] != self.version:
-            self._counters = self.version, self._tracer.counters()
+            known = self._tracer.counters()
+            self._counters = self.version, [each for each in known if each.at_ns >= self.since_ns] or known[-1:]
         return self._counters[1]
 
     @property
@@ -207,9 +235,26 @@ class Feed:
             (self.uses, batch.uses),
         )  # fmt: skip
         for columns, rows in fresh:
+            if self.since_ns and rows and columns in (self.moments, self.steps):
+                at = list(columns.fields).index("at_ns")
+                rows = [row for row in rows if row[at] >= self.since_ns]
             if rows:
                 columns.extend_tuples(rows, self._numbers)
         return sum(len(rows) for _, rows in fresh)
+
+    def unread(self) -> int:
+        """Return how many records wait to be read."""
+        if self._tracer is None or self.stopped or self.paused:
+            return 0
+        return max(0, self._tracer.statistics().emitted - max(0, self._position))
+
+    def skip(self, most: int) -> None:
+        """Leave out all but the newest `most` records that wait to be read: they are missed, and counted."""
+        skipped = self.unread() - most
+        if skipped > 0:
+            with self.lock:
+                self._position = max(0, self._position) + skipped
+                self.missed += skipped
 
     def _read_races(self, tracer: Tracer) -> int:
         races, self._races_read = tracer.races_since(self._races_read)
@@ -309,6 +354,11 @@ class Feed:
         self._watchers.discard(watcher)
         if not self._watchers:
             self._end_details()
+
+    def unseen(self) -> None:
+        """Stop if a newer feed shows the driver and no page shows this one any more: its cell ran again."""
+        if self.replaced and not any(each.seen for each in self.watchers()):
+            self.stop()
 
     def watchers(self) -> list[Watcher]:
         """Return the watchers."""
@@ -416,4 +466,15 @@ def feed_of(source: FeedSource = None) -> Feed:
         feed = FEEDS.get(id(driver))
         if feed is None or feed.stopped:
             feed = FEEDS[id(driver)] = Feed(driver=driver)
+        return feed
+
+
+def new_feed(driver: Driver | None, since_s: float, share: float) -> Feed:
+    """Return a new feed of a driver (None: of the current one), which the driver's later widgets share."""
+    driver = current_driver() if driver is None else driver
+    with LOCK:
+        before = FEEDS.get(id(driver))
+        if before is not None:
+            before.replaced = True
+        feed = FEEDS[id(driver)] = Feed(driver=driver, since_s=since_s, share=share)
         return feed

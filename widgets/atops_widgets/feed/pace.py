@@ -94,23 +94,26 @@ class Flow:
 
 LOG: Final = get_logger("atops.widgets")
 
-SHARE: Final = 0.015  # of one processor, at most, while the driver works; details cost it more, in its own threads
+SHARE: Final = 0.05  # of one processor, about, while the driver works; details cost it more, in its own threads
 PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
-LONGEST_PAUSE_S: Final = 2.0  # what cost more than 30 ms is not made up for: the picture would stand
+LONGEST_PAUSE_S: Final = 0.2  # what cost more is not made up for: the picture would stand
+BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 
 
 class Pace:
     """The timer of one feed, on the widgets' thread. It does not keep the feed alive."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, share: float = SHARE) -> None:
         self._feed = ref(feed)
+        self._share = share
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
-        self._news_at = time.monotonic()
+        self._news_at = self._even_at = time.monotonic()
         self._rested = -1
         self._woken = False
+        self._followed = False  # whether it has read all that there was when it began
 
     def wake(self) -> None:
         """Read and send soon: at once, or when the share of the processor allows it. From any thread."""
@@ -130,8 +133,11 @@ class Pace:
         if feed is None or not feed.watchers():
             return  # a feed without widgets is read by its owner
         began = time.thread_time()
+        if self._followed and feed.behind_s > BEHIND_S:
+            feed.skip(PORTION)  # the newest first
         try:
             fresh = feed.poll(PORTION)
+            self._note_lag(feed)
         except Exception:
             LOG.exception("reading the trace failed; %r stops", feed)
             feed.stop()
@@ -141,13 +147,21 @@ class Pace:
         waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
-            self._not_before = time.monotonic() + min((time.thread_time() - began) / SHARE, LONGEST_PAUSE_S)
+            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share, LONGEST_PAUSE_S)
         else:
             self._rest(feed, now)
         if feed.live and not feed.paused:
             waits.append(FRAME_S if fresh else IDLE_S)
         if waits:
             self._set_timer(min(waits))
+
+    def _note_lag(self, feed: Feed) -> None:
+        """Note how long the newest of what is there has waited to be read."""
+        now = time.monotonic()
+        if not feed.unread():
+            self._even_at = now
+            self._followed = True
+        feed.behind_s = now - self._even_at
 
     def _rest(self, feed: Feed, now: float) -> None:
         """Let the widgets write what a saved notebook shows, once after each burst of news."""

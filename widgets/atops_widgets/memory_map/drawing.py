@@ -248,7 +248,7 @@ def _figures(block: Told) -> list[tuple[str, str]]:
     found = [("— in use", "ink"), (f"- - peak {format_bytes(block['peak'])}", "path")]
     found.append((f"at {format_ns(block['peak_at'])}", "quiet"))
     if block["capacity"]:
-        found.append((f"·· fragmentation {block['fragmentation']:.1%}", "before"))
+        found.append((f"·· fragmentation {abs(block['fragmentation']):.1%}", "before"))
         found.append((f"largest free {format_bytes(block['largest'])}", "quiet"))
     else:
         found.append(("capacity not recorded", "quiet"))

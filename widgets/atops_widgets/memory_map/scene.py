@@ -10,7 +10,7 @@ import numpy as np
 from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
-from atops_widgets.feed.columns import Column
+from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
 from atops_widgets.memory_map.drawing import CURVE, MARGIN, STATES, Canvas, Sketch
@@ -167,11 +167,12 @@ class MemoryPicture:
         name = f"device {device}" + (f", {kind}" if kind else "")
         when = f"at {format_ns(at - feed.origin_ns)}" if at is not None else "now" if feed.live else "at the end"
         of = f" of {format_bytes(extent.capacity)}" if extent.capacity else ""
-        state = f"{format_bytes(used)}{of} in use {when} by {len(standing.live):,} allocations"
+        state = f"{format_bytes(used)}{of} in use {when}"
+        state += f" by {plural(len(standing.live), 'allocation')}" if len(standing.live) else ""
         state += f", {format_bytes(kept)} of it kept for reuse" if kept else ""
         say = f"{name}: {state}; peak {format_bytes(peak)}"
         if extent.capacity:
-            say += f"; largest free {format_bytes(largest)}, fragmentation {broken:.1%}"
+            say += f"; largest free {format_bytes(largest)}, fragmentation {abs(broken):.1%}"
         return lanes, {
             "device": device, "name": name, "peak": peak, "peak_at": peak_at - feed.origin_ns, "state": state,
             "say": say, "capacity": extent.capacity, "largest": largest, "fragmentation": broken,

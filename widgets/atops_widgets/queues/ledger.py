@@ -327,18 +327,25 @@ def _latest(moments: Mapping[str, Column], seqs: Column, at_ns: int) -> Column:
 BINS: Final = 240  # parts of the time that the strip shows
 
 
-def queued(ledger: Ledger, origin_ns: int, bins: int = BINS) -> tuple[list[int], Column]:
-    """Return from when to when, and how many commands were not over at the end of each of so many parts of it."""
+def queued(ledger: Ledger, origin_ns: int, bins: int = BINS) -> tuple[list[int], Column, int]:
+    """Return from when to when, the most commands that were not over within each of so many parts of it, and a moment
+    at which most of all were. What comes and goes within one part counts, too.
+    """
     if not len(ledger):
-        return [0, 1], np.zeros(bins, np.uint32)
+        return [0, 1], np.zeros(bins, np.uint32), 0
     submitted, ended = ledger["submitted"], ledger["ended"]
     over = ended[ended < NEVER]
-    first = int(submitted.min())
-    last = max(int(submitted.max()), int(over.max()) if len(over) else first, first + 1)
-    scale = bins / (last - first + 1)
-    came = np.bincount(((submitted - first) * scale).astype(np.int64), minlength=bins)
-    went = np.bincount(((over - first) * scale).astype(np.int64), minlength=bins)
-    return [first - origin_ns, last - origin_ns], np.cumsum(came[:bins] - went[:bins]).astype(np.uint32)
+    at = np.concatenate([over, submitted])
+    order = np.argsort(at, kind="stable")  # of one moment the ends come first: what is over then is not counted
+    at = at[order]
+    held = np.cumsum(np.where(order < len(over), -1, 1))
+    first, last = int(at[0]), max(int(at[-1]), int(at[0]) + 1)
+    place = np.minimum((at - first) * (bins / (last - first + 1)), bins - 1).astype(np.int64)
+    most = np.zeros(bins, np.int64)
+    np.maximum.at(most, place, held)
+    before = np.searchsorted(place, np.arange(bins)) - 1  # what a part begins with
+    most = np.maximum(most, np.where(before >= 0, held[before], 0))
+    return [first - origin_ns, last - origin_ns], most.astype(np.uint32), int(at[np.argmax(held)]) - origin_ns
 
 
 def moment_of(strip: list[int], number: int, parts: int) -> int:

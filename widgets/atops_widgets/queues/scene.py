@@ -32,7 +32,7 @@ class Board:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.ledger = Ledger()
-        self._strip: tuple[int, list[int], Column] = 0, [0, 1], np.zeros(0, np.uint32)
+        self._strip: tuple[int, list[int], Column, int] = 0, [0, 1], np.zeros(0, np.uint32), 0
 
     def scene(self, window: Window, most: int = MOST_ROWS) -> Scene:
         """Return what the streams held at the cursor, or hold now; in a trace that is over, where most was queued.
@@ -41,11 +41,11 @@ class Board:
         """
         feed, ledger = self.feed, self.ledger
         ledger.update(feed.moments, feed.records)
-        strip, bins = self._over_time()
+        strip, bins, most_at = self._over_time()
         cursor = feed.selection.cursor_ns
         fullest = cursor is None and not feed.live and bool(len(ledger)) and int(ledger["ended"].max()) < NEVER
         if fullest:
-            cursor = moment_of(strip, int(np.argmax(bins)), len(bins)) + feed.origin_ns
+            cursor = most_at + feed.origin_ns
         picture = self._at(cursor, window, most, MOST_TOKENS)
         told = {**picture.told, "strip": strip, "fullest": fullest}
         told["say"] = ("when most was queued, " if fullest else "") + told["say"]
@@ -172,15 +172,15 @@ class Board:
         after += words.heads.seqs[words.heads.cause == seq].tolist()
         return {"before": [each for each in before if each >= 0], "after": after}
 
-    def _over_time(self) -> tuple[list[int], Column]:
-        """Return from when to when, and how many commands were not over in each of so many parts of that time."""
+    def _over_time(self) -> tuple[list[int], Column, int]:
+        """Return from when to when, how many commands were not over in each part of that time, and when most were."""
         ledger, count = self.ledger, len(self.ledger)
         known = self._strip
         exact = count <= EXACT or not self.feed.live
         if known[0] and (known[0] == self.feed.version if exact else count < known[0] * STRIP_AGAIN):
-            return known[1], known[2]
+            return known[1:]
         self._strip = (self.feed.version if exact else count), *queued(ledger, self.feed.origin_ns)
-        return self._strip[1], self._strip[2]
+        return self._strip[1:]
 
 
 def _frame(picture: Scene) -> dict[str, object]:

@@ -55,6 +55,7 @@ class Timetable:
             "first": first,
             "more": max(0, len(order) - first - len(shown)),
             "kinds": [] if shapes is None else np.unique(shapes.kind).tolist(),
+            "signs": [*([0] if shapes is not None and shapes.failed.any() else []), *([1] if path else [])],
             "note": plural(count, "record") + thinned + overlap,
             "figures": sentence,
             "path": asked,
@@ -127,8 +128,8 @@ class Timetable:
         return {
             "arrow_from": tails[seen].astype(np.int16),
             "arrow_to": heads[seen].astype(np.int16),
-            "arrow_start": finished[causes] - origin,
-            "arrow_end": np.maximum(finished[causes], np.minimum(starts(records)[chosen], finished[chosen])) - origin,
+            "arrow_start": np.minimum(finished[causes], finished[chosen]) - origin,  # it took effect before it was over
+            "arrow_end": finished[chosen] - origin,
             "arrow_seq": records["seq"][chosen],
             "arrow_cause": records["seq"][causes],
         }
@@ -161,8 +162,13 @@ class Timetable:
             chosen = inside[-limit:]
             begun, ended = starts(records)[chosen], records["finished_ns"][chosen]
             known = figures(records["device"][chosen], records["kind"][chosen], begun, ended)
-            overlap = f"{known.overlap:.0%} of copy time beside a kernel" if known.copy_ns else "no copies"
-            text = f"{overlap}, kernels {format_ns(known.kernel_ns)}, idle {format_ns(known.idle_ns)}"
+            both = known.copy_ns > 0 and known.kernel_ns > 0
+            overlap = f"{known.overlap:.0%} of copy time beside a kernel"
+            text = ", ".join(
+                ([overlap] if both else [])
+                + ([f"kernels {format_ns(known.kernel_ns)}"] if known.kernel_ns else [])
+                + [f"idle {format_ns(known.idle_ns)}"]
+            )
             if len(inside) > limit:
                 text += f" (of the newest {limit:,})"
             newest = records.values(TraceRecord, chosen[-ON_PATH:]) if path else []
@@ -170,7 +176,7 @@ class Timetable:
             if found:
                 text += f"; critical path {len(found)} operations"
                 text += f" (of the newest {ON_PATH:,})" if len(chosen) > ON_PATH else ""
-            self._figures = key, (found, f" · {overlap}" if known.copy_ns else "", text)
+            self._figures = key, (found, f" · {overlap}" if both else "", text)
         return self._figures[1]
 
 

@@ -78,6 +78,23 @@ function showAll(view) {
   view.ask();
 }
 
+// The last burst of work: from the last gap that is a twentieth of all there is, or more.
+export function lastBurst(start, end, span) {
+  const order = [...start.keys()].sort((a, b) => end[b] - end[a]), gap = (span[1] - span[0]) / 20;
+  let from = span[1];
+  for (const i of order) {
+    if (from - end[i] >= gap && from < span[1]) break;
+    from = Math.min(from, start[i]);
+  }
+  return {start: from, end: span[1]};
+}
+
+function showLast(view) {
+  const {columns, span} = view.scene, {start, end} = lastBurst(columns.start, columns.end, span);
+  const spare = Math.max(1, (end - start) / 50);
+  move(view, {start: start - spare, end: end + spare});
+}
+
 function togglePath(view) {
   view.path = !view.path;
   view.pathButton.setAttribute("aria-pressed", view.path);
@@ -120,7 +137,10 @@ function drawShapes(view, c, x, places) {
     c.fillStyle = width < 4 ? view.colour(`k${kind[i]}`) : view.kindFill(kind[i]);
     c.fillRect(from, y, width, height);
     if (width > 3) view.fillBox("page", from + width - 0.5, y, 0.5, height);
-    if (failed[i]) view.strokeBox("failed", 2, [], from + 1, y + 1, Math.max(1, width - 2), height - 2);
+    if (failed[i]) {
+      view.strokeBox("page", 2, [], from + 3, y + 3, Math.max(1, width - 6), height - 6);
+      view.strokeBox("failed", 2, [], from + 1, y + 1, Math.max(1, width - 2), height - 2);
+    }
     if (width >= 14 && one) {
       const glyph = failed[i] ? "!" : view.table.kinds[kind[i]][1];
       const label = width >= 34 ? view.texts[name[i]] || "" : "";
@@ -162,7 +182,9 @@ function drawPath(view, x, places) {
   if (!view.path) return;
   for (let i = 0; i < row.length; i++) {
     if (row[i] < 0) continue;
-    view.fillBox("path", x(start[i]), places[row[i]] + ROW - 4, Math.max(2, x(end[i]) - x(start[i])), 3);
+    const width = Math.max(2, x(end[i]) - x(start[i])), top = places[row[i]] + ROW - 4;
+    view.fillBox("page", x(start[i]), top - 2, width, 6);
+    view.fillBox("path", x(start[i]), top, width, 3);
     view.pathDrawn.push(seq[i]);
   }
 }
@@ -172,19 +194,22 @@ function draw(view, c) {
   const x = xOf(view);
   const {cursor} = view.marks;
   drawRows(view, places);
+  if (!view.scene.rows.length) {
+    view.write("Nothing has run yet: run the cells that use the device.", 16, 14, view.width - 32, "quiet");
+    return;
+  }
   drawAxis(view, view.win.start, view.win.end, view.width - MARGIN, x, 12, TOP - 8, bottom);
   c.save();
   c.beginPath();
   c.rect(MARGIN - 2, 0, view.width - MARGIN, bottom);
   c.clip();
   drawShapes(view, c, x, places);
-  drawPath(view, x, places);
   drawArrows(view, c, x, places);
   view.outlineMarks();
+  drawPath(view, x, places);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
   if (cursor !== null && cursor !== undefined) drawCursor(view, x(cursor), TOP - 12, bottom);
   c.restore();
-  if (!view.scene.rows.length) view.write("No records yet. They appear when commands end.", 16, TOP + 12, view.width - 32, "quiet");
   if (view.scene.more) view.write(`and ${view.scene.more} more rows (Page Down)`, 8, bottom + 10, view.width, "quiet");
 }
 
@@ -230,7 +255,7 @@ function words(view, rect) {
 export default mount({
   name: "timeline",
   draw,
-  height: (view) => tops(view.scene.rows).bottom + (view.scene.more ? 22 : 6) + (view.scene.rows.length ? 0 : 24),
+  height: (view) => tops(view.scene.rows).bottom + (view.scene.more ? 22 : 6),
   setup(view) {
     view.win = {start: 0, end: 1};
     view.whole = true;
@@ -282,6 +307,7 @@ export default mount({
     "=": (view) => zoom(view, 0.5),
     "-": (view) => zoom(view, 2),
     Home: showAll,
+    l: showLast,
     f: toggleFollow,
     k: togglePath,
     r: (view) => nextRaced(view, 1),

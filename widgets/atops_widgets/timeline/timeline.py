@@ -27,6 +27,7 @@ ROW: Final = 22
 HEAD: Final = 18  # of the line that names a device
 NAMED: Final = 34  # pixels from which a shape carries its letter and its name
 LETTERED: Final = 14
+SIGN: Final = '<svg width="22" height="14">{}</svg>'
 TOLD: Final = 2000  # records that the text tells; the newest
 
 
@@ -35,6 +36,12 @@ class Timeline(TraceWidget):
 
     script: ClassVar[str] = "timeline/timeline.js"
     label: ClassVar[str] = "Timeline"
+    swatches: ClassVar[Sequence[tuple[str, str]]] = (
+        ("failed, skipped or aborted", SIGN.format('<rect x="1" y="1" width="20" height="12" fill="none" '
+         'stroke="var(--failed)" stroke-width="2"/><text x="11" y="11" text-anchor="middle" font-size="12" '
+         'font-family="monospace" fill="var(--ink)">!</text>')),
+        ("critical path", SIGN.format('<rect y="6" width="22" height="3" fill="var(--path)"/>')),
+    )  # fmt: skip
 
     span = traitlets.List(traitlets.Float()).tag(sync=True)  # from when to when it shows, ns since 0; empty: everything
 
