@@ -128,14 +128,9 @@ class Feed:
     """
 
     def __init__(
-        self,
-        trace: Trace | None = None,
-        driver: Driver | None = None,
-        *,
-        capacity: int = CAPACITY,
-        since_s: float = inf,
-        share: float = SHARE,
-    ) -> None:
+        self, trace: Trace | None = None, driver: Driver | None = None, *, capacity: int = CAPACITY,
+        since_s: float = inf, share: float = SHARE,
+    ) -> None:  # fmt: skip
         self.lock = threading.RLock()
         self.driver = driver
         self.texts = Texts()
