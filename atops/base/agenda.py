@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence, Sized
-from typing import Final
+from typing import Any, Final
 
 from atops.base.choice import NEXT, THREAD, Choice, ChoiceLog, Chooser, Name, told
 from atops.base.errors import StepLimit
 from atops.base.footprint import Footprint
 
-__all__ = ("MOST_STEPS", "Agenda", "Step")
+__all__ = ("MOST_STEPS", "PATIENCE", "Agenda", "Step")
 
 Step = Callable[[], object]
 
@@ -118,9 +118,24 @@ class Agenda:
 
     def _take_threads(self, most: int, urgent: Sized) -> None:
         """Take turns of kernel threads, fewer than `most`, as long as nothing else is ready: the hot loop."""
-        names, choose, note = self.names, self.chooser.choose, self.log.taken.append
-        take, take_step = names.pop, self.steps.pop
+        names, choose, taken = self.names, self.chooser.choose, self.log.taken
+        take, take_step, note = names.pop, self.steps.pop, taken.append
         made = 0
+        chooser: Any = self.chooser  # a step may end its choices
+        if hasattr(chooser, "draws") and (draw := chooser.draws(taken)) is not None:
+            try:
+                for made in range(1, most):  # noqa: B007  # as below
+                    count = len(names)
+                    index = int(draw() * count)
+                    self.current = name = take(index)
+                    note((name, index, count))
+                    take_step(index)()
+                    if self.others or urgent or not names:
+                        break
+            finally:
+                self.made += made
+                chooser.drawn()
+            return
         try:
             for made in range(1, most):  # noqa: B007  # how far it came counts
                 count = len(names)

@@ -19,15 +19,15 @@ Nothing here knows what the names stand for.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from atops.base.errors import InvalidValue
 
 __all__ = (
-    "NEXT", "PASSING", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Name",
-    "Plain", "Random", "Replay", "named", "told",
+    "NEXT", "PASSING", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Drawing",
+    "Name", "Plain", "Random", "Replay", "named", "told",
 )  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
@@ -55,6 +55,19 @@ class Chooser(Protocol):
         """
 
 
+class Drawing(Chooser, Protocol):
+    """A chooser that may have turns of kernel threads chosen without being asked for each: they are most of all."""
+
+    def draws(self, taken: Sequence[tuple[Name, int, int]], /) -> Callable[[], float] | None:
+        """Return what draws from [0, 1) if all turns have equal chances and it needs not be asked; None to be asked.
+
+        Until `drawn` what is chosen so is appended to `taken`, and so is what is chosen by `choose`, once that returns.
+        """
+
+    def drawn(self) -> None:
+        """Note that nothing more is drawn."""
+
+
 class Plain:
     """First come, first served; time goes on when nothing else could come."""
 
@@ -73,10 +86,17 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._random = drawn = random.Random(seed).random
-        self._preferred = MOST_PREFERRED if drawn() < 0.6 else 1.0
-        self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** drawn())  # choices
+        self._random = draw = random.Random(seed).random
+        self._preferred = MOST_PREFERRED if draw() < 0.6 else 1.0
+        self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** draw())  # choices
         self._weights: dict[object, float] = {}
+
+    def draws(self, taken: Sequence[tuple[Name, int, int]] = (), /) -> Callable[[], float]:
+        """Return what draws."""
+        return self._random
+
+    def drawn(self) -> None:
+        """Take no notice."""
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return any position."""

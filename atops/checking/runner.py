@@ -23,10 +23,11 @@ from atops.checking.command_touches import CommandTouches
 from atops.checking.search import Ended, Failure
 from atops.checking.strategies.strategy import Recorder
 from atops.device.chip import keeping_scratchpads
+from atops.device.memory.arena import keeping_arenas
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
-from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps
+from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_pipes
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
@@ -61,7 +62,8 @@ class Runner:
 
     def __enter__(self) -> Runner:
         """Take what all runs need: it would be put up and taken down again for each."""
-        for each in (self._quiet, collecting_by_steps(), counting(True), keeping_scratchpads()):
+        kept = keeping_scratchpads(), keeping_arenas(), keeping_pipes()
+        for each in (self._quiet, collecting_by_steps(), counting(True), *kept):
             self._held.enter_context(each)
         return self
 

@@ -165,11 +165,25 @@ def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
         frame: FrameType | None = sys._getframe(own + inside)
     except ValueError:  # no frame called: the asker is what a thread runs
         frame = None
-    while frame is not None and frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
+    while frame is not None and _INSIDE[frame.f_code.co_filename]:
         frame = frame.f_back
     if frame is None:
         frame = sys._getframe(own)
     return frame.f_code, frame.f_lasti
+
+
+class _Inside(dict[str, bool]):
+    """Whether a file is no part of the program, by its name: of all that is asked of a frame the most frequent."""
+
+    def __missing__(self, name: str) -> bool:
+        inside = name.startswith(NOT_THE_PROGRAM)
+        if len(self) < _MOST_FILES:
+            self[name] = inside
+        return inside
+
+
+_MOST_FILES = 4096
+_INSIDE = _Inside()
 
 
 class asked_at:

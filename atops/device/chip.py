@@ -77,8 +77,12 @@ class Scratchpad:
 def _scratch(size: int) -> Scratch:
     """Return the bytes of a scratchpad, all 0."""
     if _keepers[0]:
-        with suppress(KeyError, IndexError):
-            return _kept[size].pop()
+        kept = _kept.get(size)
+        if kept:
+            try:
+                return kept.pop()
+            except IndexError:  # another thread took it
+                pass
     scratch = Scratch((size,), np.uint8, _pages(size))
     scratch.used = 0
     return scratch

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,13 @@ import pytest
 
 import atops
 from atops import kernels as k
+from atops.base.agenda import Agenda
+from atops.base.choice import Chooser, Name, Random
+from atops.checking.strategies.sampling import RandomRuns
+from atops.checking.strategies.strategy import CutShort, Recorder
 from atops.device import chip
+from atops.device.memory import arena
+from atops.runtime.executors import inline
 
 KEPT: list[Any] = []
 
@@ -68,6 +75,108 @@ def test_memory_that_a_program_has_kept_stays_its_own() -> None:
     runs = [part.tolist() for part in KEPT]
     assert runs == [[number] * 2 for number in range(len(KEPT))]
     KEPT.clear()
+
+
+@k.kernel
+async def keeps_global_memory(y: Any) -> None:
+    """Give global memory to the program, which no kernel should."""
+    y[:] = len(KEPT)
+    KEPT.append(y.array[2:4])
+
+
+def test_global_memory_that_a_program_has_kept_stays_its_own() -> None:
+    """Nothing takes its pages back, and no later run gets them."""
+
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            y = stream.device.empty(16, np.int32)
+            await stream.launch(keeps_global_memory, (1, 1), y)
+
+    KEPT.clear()
+    atops.check(main, 6).raise_if_failed()
+    runs = [part.tolist() for part in KEPT]
+    assert runs == [[number] * 2 for number in range(len(KEPT))]
+    KEPT.clear()
+
+
+@pytest.mark.parametrize("size", [64, 1_000_000])
+def test_global_memory_of_each_run_is_as_new(size: int) -> None:
+    """Zeros at the same address, whatever the run before has left there; and nothing is kept when the check is over."""
+
+    async def main() -> tuple[int, int]:
+        async with atops.Device(0).create_stream() as stream:
+            y = stream.device.empty(size, np.int32)
+            found = int((await stream.fetch(y)).sum())
+            await stream.fill(y, 7)
+            return found, y.address
+
+    report = atops.check(main, 6, same_result=True)
+    report.raise_if_failed()
+    assert atops.run(main)[0] == 0
+    assert not arena._kept and not arena._keepers[0]
+    assert not inline._PIPES and not inline._PIPE_KEEPERS[0]
+
+
+def test_a_pipe_that_is_kept_is_empty() -> None:
+    """What has woken the loop of one run does not wake that of the next."""
+
+    async def main() -> bool:
+        loop: Any = asyncio.get_running_loop()
+        woken = b""
+        with suppress(BlockingIOError):
+            woken = loop._ssock.recv(1)
+        loop._write_to_self()
+        return bool(woken)
+
+    atops.check(main, 4, same_result=True).raise_if_failed()
+
+
+class _Asked:
+    """A chooser that is asked for each turn of a thread."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.choose = chooser.choose
+
+
+def turns(chooser: Any) -> list[Any]:
+    """Run eight kernel threads, each of which goes on three times, and a task beside them; return what was chosen.
+
+    Some choose in the middle of their turn, as threads do that issue a transfer.
+    """
+    agenda, left = Agenda(chooser), {("thread", "launch 1", 0, thread): 3 for thread in range(8)}
+
+    def turn(name: Name) -> None:
+        left[name] -= 1
+        if name[3] in (2, 5):
+            agenda.log.choose("next", (name, ("transfer", *name[1:], left[name])))
+        if left[name]:
+            agenda.add(name, lambda: turn(name))
+        elif name[3] == 4:
+            agenda.add(("task", "0"), lambda: None)
+
+    for name in left:
+        agenda.add(name, lambda name=name: turn(name))  # type: ignore[misc]  # as it is now
+    agenda.run()
+    return agenda.choices
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_turns_that_are_drawn_are_those_that_would_be_chosen(seed: int) -> None:
+    """By the same seed; and a recorder has kept what came, and how many could have come at most."""
+    chosen = turns(_Asked(Random(seed)))
+    assert turns(Random(seed)) == chosen
+    recorder = Recorder(RandomRuns(seed))
+    assert turns(recorder) == chosen
+    assert recorder.names == [choice.name for choice in chosen]
+    assert recorder.most == max(choice.options for choice in chosen)
+
+
+def test_a_recorder_with_a_limit_is_asked() -> None:
+    """It ends the run at its limit, and not behind it."""
+    recorder = Recorder(RandomRuns(1), limit=10)
+    with pytest.raises(CutShort, match="has had 10 choices"):
+        turns(recorder)
+    assert len(recorder.names) == 10
 
 
 @pytest.mark.slow

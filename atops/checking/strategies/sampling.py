@@ -32,6 +32,11 @@ class RandomRuns:
         """What returns any position, in this run."""
         return self._run.choose
 
+    @property
+    def draws(self) -> Callable[[], Callable[[], float]]:
+        """What returns by what turns of kernel threads are drawn, in this run."""
+        return self._run.draws
+
     def go_on(self, names: Sequence[Name]) -> int:
         """Go on."""
         return 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Protocol
 
+from atops.base.agenda import PATIENCE
 from atops.base.choice import PASSING, TIME, Name
 from atops.base.errors import StepLimit
 from atops.base.footprint import Footprint, StepAccesses
 
 __all__ = ("CutShort", "Differs", "Recorder", "Strategy", "usual")
+
+_NAME, _COUNT = itemgetter(0), itemgetter(2)  # of what is taken
 
 
 def usual(names: Sequence[Name]) -> int:
@@ -77,7 +81,9 @@ class Recorder:
         self.most = 0  # names that a choice had
         self.cut: CutShort | None = None  # why the run did not go on; from then on the first of everything comes
         self.note = strategy.note
-        self._choose = strategy.choose
+        self._strategy, self._choose = strategy, strategy.choose
+        self._taken: Sequence[tuple[Name, int, int]] | None = None  # while turns are drawn: what has come
+        self._kept = 0  # of that
         self._last: Name | None = None  # whose step runs, where the footprint is told of it
         self.footprint: Footprint | None = None
         self._go_on, self._ended = strategy.go_on, strategy.ended
@@ -86,10 +92,36 @@ class Recorder:
             self.footprint.resumed = self._resumed
         self._awaited: Name | None = None  # what the strategy has chosen and needs time for
 
+    def draws(self, taken: Sequence[tuple[Name, int, int]]) -> Callable[[], float] | None:
+        """Return what turns of kernel threads are drawn by, where the strategy needs not be asked for each."""
+        draws: Callable[[], Callable[[], float]] | None = getattr(self._strategy, "draws", None)
+        if draws is None or self.footprint is not None or self.cut is not None:
+            return None
+        if len(self.names) + PATIENCE >= self.limit:
+            return None
+        self._taken, self._kept = taken, len(taken)
+        return draws()
+
+    def drawn(self) -> None:
+        """Keep what was drawn last."""
+        self._keep_drawn()
+        self._taken = None
+
+    def _keep_drawn(self) -> None:
+        """Keep what was drawn since it was asked last; what it is asked now is appended to `taken` then."""
+        taken = self._taken
+        assert taken is not None, "asked"
+        if new := taken[self._kept :]:
+            self.names += map(_NAME, new)
+            self.most = max(self.most, *map(_COUNT, new))
+        self._kept = len(taken) + 1
+
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Ask the strategy. Raises CutShort, once, where the run is to end."""
         if self.cut is not None:
             return 0
+        if self._taken is not None:
+            self._keep_drawn()
         try:
             if len(self.names) >= self.limit:
                 raise CutShort(f"the run has had {self.limit:,} choices")

@@ -90,4 +90,5 @@ def _memory(event: DteEvent, operand: Operand | None, thread: KernelThread) -> M
         return "l1" if space is LOCAL else "l2" if space is SHARED else "l3"  # there, too, are segments of constants
     if event.context.shared or not isinstance(operand, np.ndarray):
         return "l2"
-    return "l1" if root_of(operand) is thread.sip.l1 else "l2"
+    l1 = thread.sip.l1
+    return "l1" if operand.base is l1 or root_of(operand) is l1 else "l2"

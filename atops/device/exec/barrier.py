@@ -92,11 +92,13 @@ def grid_sync(thread: KernelThread) -> Request:
     return thread.grid_sync
 
 
-def equip(sips: Iterable[Sip]) -> None:
-    """Give SIPs that have none the barrier requests of the threads that run on them."""
+def equip(sips: Iterable[Sip], cooperative: bool) -> None:
+    """Give SIPs that have none the barrier requests of the threads that run on them, of a cooperative grid or not."""
     for sip in sips:
         if sip.sync is None:
-            sip.sync, sip.grid_sync = BlockSync(), GridSync()
+            sip.sync = BlockSync()
+        if cooperative and sip.grid_sync is None:
+            sip.grid_sync = GridSync()
 
 
 class Scope(IntEnum):

@@ -98,8 +98,8 @@ class Block:
         self.idle = False  # changes under the grid barrier's lock
         self.cost = None if grid.cost is None else grid.cost.begin_block()
         self.held: Cancellable | None = None  # its end, which comes when the virtual clock has come there
-        if sips[0].sync is None:
-            equip(cluster.sips)
+        if sips[0].sync is None or (grid.cooperative and sips[0].grid_sync is None):
+            equip(cluster.sips, grid.cooperative)
         self.threads: list[KernelThread] = self._threads(sips)
         grid.opened(self)
 

@@ -9,19 +9,91 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from atops.base.errors import InvalidValue, OutOfMemory
+from atops.base.locks import fork_safe
 from atops.device.memory.allocation import NOTHING, CopySource
 
-__all__ = ("Arena",)
+__all__ = ("Arena", "keeping_arenas")
 
 MAP_FIXED_NOREPLACE = 0x100000
 MAP_FAILED = ctypes.c_void_p(-1).value
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 PAGE = mmap.PAGESIZE
+
+
+class _Mapping:
+    """A file and where it is mapped. `kept`: once nothing refers to its bytes any more, another arena may have it."""
+
+    __slots__ = ("address", "fd", "home", "kept", "process", "size")
+
+    def __init__(self, size: int, home: int, name: str) -> None:
+        self.size, self.home, self.process = size, home, os.getpid()
+        self.fd = _file(size, name)
+        try:
+            self.address = _map(self.fd, size, home, name)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self.kept = bool(_keepers[0]) and self.address == home
+
+    def let_go(self) -> None:
+        """Keep it for the next arena, all bytes 0, or give it back. Nothing refers to the bytes any more."""
+        if self.kept:
+            ours = self.process == os.getpid()  # not a forked child, which has the file in common with its parent
+            if ours and _keepers[0] and not _libc.fallocate(self.fd, PUNCH_HOLE_KEEP_SIZE, 0, self.size):
+                _kept.append(self)
+                if _keepers[0] or not _taken(self):
+                    return
+            os.close(self.fd)
+        _libc.munmap(self.address, self.size)
+
+
+_keepers = [0]  # blocks of `keeping_arenas` that go on
+_kept: list[_Mapping] = []  # those that are all 0, and that nothing refers to
+_keeping = fork_safe(threading.Lock())
+
+
+@contextmanager
+def keeping_arenas() -> Iterator[None]:
+    """For the block, have an arena take the file and the mapping of one that is gone: to make them takes long.
+
+    For hundreds of short runs. Only where it lies at its own address and was lent to nobody. Several threads may.
+    """
+    with _keeping:
+        _keepers[0] += 1
+    try:
+        yield
+    finally:
+        with _keeping:
+            _keepers[0] -= 1
+            left = [] if _keepers[0] else _kept[:]
+            del _kept[: len(left)]
+        for mapping in left:
+            mapping.let_go()
+
+
+def _mapping(size: int, home: int, name: str) -> _Mapping:
+    """Return a mapping of so many bytes, all 0: one that was kept for the same place, or a new one."""
+    for mapping in _kept[:]:
+        if (mapping.size, mapping.home, mapping.process) == (size, home, os.getpid()) and _taken(mapping):
+            return mapping
+    return _Mapping(size, home, name)
+
+
+def _taken(mapping: _Mapping) -> bool:
+    """Take one that is kept. Returns False where another thread has taken it."""
+    try:
+        _kept.remove(mapping)
+    except ValueError:
+        return False
+    return True
 
 
 class Arena:
@@ -32,7 +104,7 @@ class Arena:
     once closed. The mapping goes when the last view of them has died, not before, so that every view stays valid.
     """
 
-    __slots__ = ("at_home", "fd", "host_address", "name", "size", "source")
+    __slots__ = ("_mapping", "at_home", "fd", "host_address", "name", "size", "source")
 
     def __init__(self, size: int, base_address: int, *, name: str = "") -> None:
         """Make a new file and map it.
@@ -45,15 +117,11 @@ class Arena:
         self.name = name
         self.fd: int | None = None
         if hasattr(os, "memfd_create"):
-            self.fd = _file(size, name)
-            try:
-                self.host_address = _map(self.fd, size, base_address, name)
-            except BaseException:
-                os.close(self.fd)
-                raise
+            self._mapping = mapping = _mapping(size, base_address, name)
+            self.fd, self.host_address = mapping.fd, mapping.address
             owner = (ctypes.c_uint8 * size).from_address(self.host_address)
             # Not at exit: threads may still touch views then, and the system takes the mapping back anyway.
-            weakref.finalize(owner, _libc.munmap, self.host_address, size).atexit = False
+            weakref.finalize(owner, mapping.let_go).atexit = False
             memory = memoryview(owner).cast("B")
         else:
             memory = memoryview(mmap.mmap(-1, size)).cast("B")
@@ -64,9 +132,16 @@ class Arena:
     def close(self) -> None:
         """Close the descriptor and let go of the bytes; views that are left keep them mapped. Idempotent."""
         fd, self.fd = self.fd, None
-        if fd is not None:
+        if fd is not None and not self._mapping.kept:  # else it goes with the mapping
             os.close(fd)
         self.source = NOTHING
+
+    def lend(self) -> int | None:
+        """Return another descriptor of the file, for another process; None once closed, and where there is no file."""
+        if self.fd is None:
+            return None
+        self._mapping.kept = False  # the other process sees its bytes from now on
+        return os.dup(self.fd)
 
     def punch(self, offset: int, length: int) -> None:
         """Give the whole pages in [offset, offset + length) back to the system; they read as 0 afterwards.

@@ -13,13 +13,14 @@ import heapq
 import itertools
 import random
 import selectors
+import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from atops.base.clock import VirtualClock
@@ -34,7 +35,7 @@ from atops.runtime.executors.standing import no_way_on, sides_of
 
 __all__ = (
     "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
-    "rest",
+    "keeping_pipes", "rest",
 )  # fmt: skip
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
@@ -378,6 +379,28 @@ def collecting_by_steps() -> Iterator[None]:
                 gc.set_threshold(*before)
 
 
+_PIPES: list[tuple[socket.socket, socket.socket]] = []  # kept, both ends of each, empty
+_PIPE_KEEPERS = [0]  # blocks of `keeping_pipes` that go on
+MOST_PIPES = 4
+
+
+@contextmanager
+def keeping_pipes() -> Iterator[None]:
+    """For the block, have loops take the pipes of closed ones, by which they are woken: to make them takes long."""
+    with RUNS_LOCK:
+        _PIPE_KEEPERS[0] += 1
+    try:
+        yield
+    finally:
+        with RUNS_LOCK:
+            _PIPE_KEEPERS[0] -= 1
+            left = [] if _PIPE_KEEPERS[0] else _PIPES[:]
+            del _PIPES[: len(left)]
+        for one, other in left:
+            one.close()
+            other.close()
+
+
 class InlineLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
 
@@ -397,6 +420,30 @@ class InlineLoop(asyncio.SelectorEventLoop):
         files = len(self._selector.get_map())  # type: ignore[attr-defined]  # two are the loop's own
         signals = bool(self._signal_handlers)  # type: ignore[attr-defined]  # those of add_signal_handler
         return self.has_steps() or signals or files > 2 or any(not timer.cancelled() for timer in timers)
+
+    def _make_self_pipe(self) -> None:
+        """As asyncio's selector loops, with a pipe that was kept if there is one."""
+        if not _PIPES:
+            super()._make_self_pipe()  # type: ignore[misc]  # of BaseSelectorEventLoop, in every Python from 3.4 on
+            return
+        own: Any = self
+        own._ssock, own._csock = _PIPES.pop()
+        own._internal_fds += 1
+        own._add_reader(own._ssock.fileno(), own._read_from_self)
+
+    def _close_self_pipe(self) -> None:
+        """As asyncio's selector loops, but the pipe may be kept, empty."""
+        own: Any = self
+        if not _PIPE_KEEPERS[0] or len(_PIPES) >= MOST_PIPES:
+            super()._close_self_pipe()  # type: ignore[misc]  # as above
+            return
+        own._remove_reader(own._ssock.fileno())
+        with suppress(BlockingIOError):
+            while own._ssock.recv(4096):
+                pass
+        _PIPES.append((own._ssock, own._csock))
+        own._ssock = own._csock = None
+        own._internal_fds -= 1
 
     def only(self, call: Callable[[], object]) -> bool:
         """Say whether every step that is ready is this one."""

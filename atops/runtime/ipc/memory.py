@@ -7,7 +7,6 @@ exporter: a freed range is used again only after the last borrower has let go.
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import weakref
 from typing import Final
@@ -45,10 +44,10 @@ class LentMemory:
             raise InvalidHandle(allocation.freed_message(repr(allocation)))
         try:
             arena = self._memory.arena
-            if arena is None or arena.fd is None:
+            if arena is None or (descriptor := arena.lend()) is None:
                 raise InvalidHandle(f"{allocation!r} has no bytes that can be lent")
             name = context.arch.name.encode()
-            return os.dup(arena.fd), DESCRIPTION.pack(allocation.offset, allocation.size, context.ordinal, name)
+            return descriptor, DESCRIPTION.pack(allocation.offset, allocation.size, context.ordinal, name)
         except BaseException:
             self._memory.unpin(allocation)
             raise

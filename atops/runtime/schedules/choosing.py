@@ -84,11 +84,11 @@ class ScheduledExecutor(InlineExecutor):
 
     def has_steps(self) -> bool:
         """Say whether the driver has something to do."""
-        agenda = self.agenda
-        return any(
-            step.__class__ not in agenda.hand_back and name[0] != TIME
-            for name, step in zip(agenda.names, agenda.steps, strict=True)
-        )
+        agenda, theirs = self.agenda, self.agenda.hand_back
+        for name, step in zip(agenda.names, agenda.steps, strict=True):  # `any` takes twice as long
+            if step.__class__ not in theirs and name[0] != TIME:
+                return True
+        return False
 
     def offer(self, step: Step, priority: int) -> None:
         """Have a step ready. Urgency decides nothing here: it promises no order."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from atops.base.errors import InvalidValue, OutOfMemory
-from atops.device.memory.arena import PAGE, Arena
+from atops.device.memory.arena import PAGE, Arena, keeping_arenas
 
 GIB = 1 << 30
 HOME = 31 << 36  # the highest slot, which no default board of these tests uses
@@ -174,3 +174,56 @@ def test_views_are_writable_bytes():
     arena.source[1][1:3] = b"\x01\x02"
     assert arena.source[0][:4].tolist() == [0, 1, 2, 0]
     arena.close()
+
+
+@linux_only
+def test_a_mapping_is_kept_for_the_next_arena_at_its_place():
+    """All 0 again; not while a view lives, not once it was lent, not elsewhere, and not after the block."""
+
+    def made(home: int = HOME, name: str = "kept") -> Arena:
+        arena = Arena(4 * PAGE, home, name=name)
+        assert not arena.source[0].any()
+        arena.source[0][:] = 7
+        return arena
+
+    with keeping_arenas():
+        first = made()
+        number, view = first.fd, first.source[0][5:6]
+        first.close()
+        second = made()
+        assert not second.at_home
+        del view
+        third = made()
+        assert third.fd == number
+        assert third.at_home
+        lent = third.lend()
+        third.close()
+        fourth = made(name="after it was lent")
+        assert os.pread(lent, 1, 0) == b"\x07"
+        os.close(lent)
+        fourth.close()
+        second.close()
+        assert mapped("kept") == 0
+        assert mapped("after it was lent") == 1
+    assert mapped("after it was lent") == 0
+
+
+@linux_only
+def test_a_forked_child_leaves_what_is_kept_to_its_parent():
+    """It takes no mapping that its parent keeps, and clears none that they have in common."""
+    with keeping_arenas():
+        arena, kept = Arena(4 * PAGE, HOME, name="parent"), Arena(PAGE, HOME + (1 << 35), name="kept")
+        arena.source[0][:] = 7
+        kept.close()
+        child = os.fork()
+        if child == 0:
+            arena.close()
+            own = Arena(PAGE, HOME + (1 << 35), name="child")
+            own.source[0][:] = 9
+            os._exit(0 if mapped("child") == 1 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert arena.source[0].min() == 7
+        again = Arena(PAGE, HOME + (1 << 35), name="kept")
+        assert not again.source[0].any()
+        arena.close()
+        again.close()
