@@ -234,9 +234,9 @@ def test_a_run_without_end_reaches_its_limit():
     names = [("task", 0), ("task", 1)]
     for _ in range(3):
         chooser.choose("task", names)
-    assert not chooser.endless
+    assert chooser.cut is None
     with pytest.raises(CutShort, match="3 choices"):
         chooser.choose("task", names)
-    assert chooser.endless
+    assert chooser.cut is not None
     assert chooser.choose("task", names) == 0
     assert len(chooser.names) == 3
