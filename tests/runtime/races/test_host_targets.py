@@ -68,12 +68,13 @@ NOT_SEEN: list[Program] = [read_early, read_early_and_never_waited_for, awaited_
 def test_what_cannot_be_seen_of_a_target_is_said(program: Program, strict: bool) -> None:
     """With the line of the copy. Where the program waits in that line there is nothing in between."""
 
-    async def main() -> object:
-        async with atops.Device(0).create_stream() as stream:
-            return await program(stream, stream.upload(ONES), np.zeros(N, np.float32))
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        async with device.create_stream() as stream:
+            await program(stream, stream.upload(ONES), np.zeros(N, np.float32))
+        return device.driver.report()
 
-    atops.run(main, atops.EmulatorOptions(detect=True, strict=strict))
-    report = atops.report()
+    report = atops.run(main, atops.EmulatorOptions(detect=True, strict=strict))
     assert not report.races
     assert report.verdict == ("clean" if program in SEEN else "inconclusive")
     if program in NOT_SEEN:

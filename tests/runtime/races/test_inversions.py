@@ -51,11 +51,11 @@ async def program(launches: bool, low: int = 0, mid: int = -1, through: bool = F
 
 
 def races(**how: object) -> list[atops.Race]:
-    async def main() -> None:
+    async def main() -> list[atops.Race]:
         await program(**how)  # type: ignore[arg-type]
+        return list(atops.Device(0).driver.report().races)
 
-    atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
-    return list(atops.report().races)
+    return atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
 
 
 @pytest.mark.parametrize("through", [False, True])
