@@ -24,6 +24,7 @@ import numpy as np
 import atops
 from atops import kernels as k
 from atops.trace.summary import summary
+from atops_widgets import ClusterGrid
 
 device = atops.Device(0)
 tracer = atops.current_driver().tracer
@@ -37,7 +38,7 @@ tracer = atops.current_driver().tracer
 
 # %%
 # %%timeline
-stream, opener = device.create_stream(), device.create_stream()
+stream, opener = device.create_stream(name="stream"), device.create_stream(name="opener")
 gate = opener.zeros(1, np.int32)
 await opener
 
@@ -59,7 +60,7 @@ print("after: ", result)
 
 # %%
 # %%timeline
-writer, reader = device.create_stream(), device.create_stream()
+writer, reader = device.create_stream(name="writer"), device.create_stream(name="reader")
 shared = writer.zeros(4, np.int32)
 await writer
 opener.fill(gate, 0)
@@ -140,7 +141,7 @@ print(overlap(since))
 # %%
 # %%timeline
 since = tracer.statistics().emitted
-load, compute, save = (device.create_stream() for _ in range(3))
+load, compute, save = (device.create_stream(name=name) for name in ("load", "compute", "save"))
 inputs, outputs = [load.empty(SIZE), load.empty(SIZE)], [load.empty(SIZE), load.empty(SIZE)]
 read = [device.create_event(), device.create_event()]  # never recorded yet: waiting for them is no wait
 saved = [device.create_event(), device.create_event()]
@@ -219,10 +220,20 @@ async def one_leaves(x):
     await k.syncthreads()
 
 
+grid = ClusterGrid(threads=True)  # records every step of every thread from now on, which is slow
+
+
 # %% tags=["raises-exception"]
 # %%timeline
 stream.launch(one_leaves, (1, 12), numbers)
 await stream
+
+# %% [markdown]
+# The grid has each thread where it stands: eleven at the barrier, one gone.
+
+# %%
+grid.feed.stop()
+grid
 
 # %%
 stream.clear_error()

@@ -162,7 +162,7 @@ watched
 # %%
 async def develop(photograph, device):
     height, width = photograph.shape
-    async with device.create_stream() as stream:  # frees what it allocated
+    async with device.create_stream(name=f"photographs {device.id}") as stream:  # frees what it allocated
         picture = stream.upload(photograph.astype(np.float32))
         soft = stream.empty((height - 4, width - 4))
         lines = stream.empty((height - 6, width - 6))

@@ -26,7 +26,7 @@ import numpy as np
 
 import atops
 from atops import kernels as k
-from atops_widgets import watch
+from atops_widgets import ClusterGrid, watch
 
 # %% [markdown]
 # ## The device
@@ -50,7 +50,7 @@ device
 
 # %%
 # %%timeline
-stream = device.create_stream()
+stream = device.create_stream(name="stream")
 host = np.arange(1 << 20, dtype=np.float32)
 x = stream.upload(host)
 y = stream.empty_like(x)
@@ -158,10 +158,21 @@ async def careless():
         await k.syncthreads()
 
 
+grid = ClusterGrid(threads=True)  # records every step of every thread from now on, which is slow
+
+
 # %% tags=["raises-exception"]
 # %%timeline
 stream.launch(careless, (1, 12))
 await stream
+
+# %% [markdown]
+# The grid has each thread where it stands: ten at the barrier, two gone. Press `x` for the failure, Left and Right for
+# the steps that led there.
+
+# %%
+grid.feed.stop()
+grid
 
 # %% [markdown]
 # The stream has failed, others go on. What is enqueued on it now is skipped, until the program says that the error was
@@ -180,7 +191,7 @@ print(stream)
 
 # %%
 # %%timeline
-other = device.create_stream()
+other = device.create_stream(name="other")
 stream.launch(scale, (2, 12), y, x, 0.5)
 scaled = stream.record()
 other.wait(scaled)
@@ -198,7 +209,7 @@ assert (await other.fetch(sums)).sum() == (host * np.float32(0.5)).sum(dtype=np.
 # chunk.
 
 # %%
-watched = watch()  # from now on
+watched = watch(threads=True)  # from now on, with the steps of kernel threads
 watched
 
 

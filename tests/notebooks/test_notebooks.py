@@ -18,7 +18,7 @@ each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path
 # What a reader must come to see, whatever the machine.
 SHOWN = {
     "concurrency": (
-        r"before: <Stream stream 1 on device 0, 6 commands>\nafter:  \[3 3 3 3 3 3\]",
+        r"before: <Stream stream on device 0, 6 commands>\nafter:  \[3 3 3 3 3 3\]",
         r"array\(\[0, 0, 0, 0\], dtype=int32\)",
         r"array\(\[7, 7, 7, 7\], dtype=int32\)",
         r"satisfied by number",

@@ -138,7 +138,7 @@ def test_launches_are_reached_by_keys(host: Host) -> None:
     both = shown.until("view.scene.launches.length === 2 && view.scene.launches.map(([seq]) => seq)")
     now = shown.get("view.scene.launch")
     other = next(seq for seq in both if seq != now)
-    shown.press("n" if both.index(other) else "p")
+    shown.press("p" if both.index(other) else "n")
     shown.until("view.scene.launch === argument && view.marks.seq === argument", other)
     empty = host.show(ClusterGrid(Trace()))
     assert empty.until("view.frames && view.steps.every((each) => each.disabled || each.hidden)")

@@ -360,9 +360,10 @@ function list(view) {
   view.choice.disabled = !view.answered;
 }
 
+// The newest launch is the first of the list.
 function other(view, by) {
   const {choice} = view;
-  choice.selectedIndex = Math.max(0, Math.min(choice.length - 1, choice.selectedIndex + by));
+  choice.selectedIndex = Math.max(0, Math.min(choice.length - 1, choice.selectedIndex - by));
   choice.dispatchEvent(new Event("change"));
 }
 

@@ -226,7 +226,7 @@ class View {
     this.marks = scene.marks;
     this.through = null;
     this.spec.taken?.(this);
-    this.pauseButton.hidden = !this.answered || scene.state === "ended";
+    this.pauseButton.hidden = !this.answered || scene.state === "ended" || this.table.part > 0;
     this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
     this.drawLegend();
     this.showMarks();
@@ -338,10 +338,10 @@ class View {
     const {scene} = this;
     const parts = [];
     if (scene.note) parts.push(scene.note);
-    if (scene.missed) parts.push(`${scene.missed.toLocaleString("en")} missed`);
-    if (scene.dropped) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
-    if (scene.behind > 0.3 && this.answered) parts.push(`${scene.behind.toFixed(1)} s behind`);
-    parts.push(this.gone ? "ended (kernel gone)" : this.answered ? scene.state : "saved");
+    if (scene.missed && !(this.table.part > 0)) parts.push(`${scene.missed.toLocaleString("en")} missed`);
+    if (scene.dropped && !(this.table.part > 0)) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
+    if (scene.behind > 0.3 && this.answered && !(this.table.part > 0)) parts.push(`${scene.behind.toFixed(1)} s behind`);
+    if (!(this.table.part > 0)) parts.push(this.gone ? "ended (kernel gone)" : this.answered ? scene.state : "saved");
     const text = parts.join(" · ");
     if (this.note.textContent !== text) this.note.textContent = text;
   }
