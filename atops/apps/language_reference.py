@@ -97,7 +97,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "Kernels from source texts and code images, and what is known of them: TOPS Runtime API, 2.8 and 2.10.": (
             "CodeImage", "CompileOptions", "CompiledProgram", "Diagnostic", "DiagnosticLog", "FunctionAttributes",
-            "Module", "Program", "Severity", "compile_source", "function_attributes", "load_module",
+            "Module", "Program", "Severity", "compile", "compile_source", "function_attributes", "load_module",
         ),
         "What a kernel says of itself: the work that a virtual clock is to count, and accesses that may meet.": (
             "cost", "relaxed",

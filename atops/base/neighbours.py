@@ -149,7 +149,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "get_regs_per_thread()": "k.function_attributes(kernel)", "num_regs": "k.function_attributes(kernel)",
         "shared_size_bytes": "k.function_attributes(kernel)",
         "max_threads_per_block": "k.function_attributes(kernel)", "local_size_bytes": "k.function_attributes(kernel)",
-        "compile()": "k.compile_source(text)",
+        "compile()": "k.compile(text)",
     },
     "k": {
         "program_id()": "k.blockIdx.x", "num_programs()": "k.gridDim.x", "grid()": "k.thread_id()",

@@ -26,7 +26,7 @@ from atops.hip.functions.host import host_bytes_of
 from atops.hip.header.error_codes import hiprtcResult
 from atops.hip.header.functions import RTC_FUNCTIONS
 from atops.hip.header.pointers import Pointer
-from atops.kernels.compile.program import Program
+from atops.kernels.programs.program import Program
 from atops.tops.functions import module as tops
 
 NAME: Final = "atops.hip"  # of its log

@@ -16,7 +16,7 @@ It depends on the device alone, not on streams or launches. What a program names
 
     tables/    the language as tables, which the reference, the checks and the tests read
     memory/    arrays, device variables and pointers; vectors/: vectors and functions
-    source/    from a source text to kernels; compile/: compiled programs, images and modules
+    source/    from a source text to kernels; programs/: compiled programs, images and modules
     kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
     dte        the DTE's contexts and operations; sync: barriers and signals; output: printf and assertions
     timing     what a kernel says of its own time
@@ -81,9 +81,9 @@ from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VectorType, sizeof, vector, vector2, vector4
 
 if TYPE_CHECKING:
-    from atops.kernels.compile.image import CodeImage
-    from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
-    from atops.kernels.compile.program import CompiledProgram, Module, Program, compile_source, load_module
+    from atops.kernels.programs.image import CodeImage
+    from atops.kernels.programs.kernel_attributes import FunctionAttributes, function_attributes
+    from atops.kernels.programs.program import CompiledProgram, Module, Program, compile, compile_source, load_module
     from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
     from atops.kernels.source.options import CompileOptions
 
@@ -96,9 +96,9 @@ if TYPE_CHECKING:
 COMPILING = {
     name: f"atops.kernels.{module}"
     for module, names in {
-        "compile.image": ("CodeImage",),
-        "compile.kernel_attributes": ("FunctionAttributes", "function_attributes"),
-        "compile.program": ("CompiledProgram", "Module", "Program", "compile_source", "load_module"),
+        "programs.image": ("CodeImage",),
+        "programs.kernel_attributes": ("FunctionAttributes", "function_attributes"),
+        "programs.program": ("CompiledProgram", "Module", "Program", "compile", "compile_source", "load_module"),
         "source.diagnostics": ("Diagnostic", "DiagnosticLog", "Severity"),
         "source.options": ("CompileOptions",),
     }.items()
@@ -142,11 +142,11 @@ __all__: tuple[str, ...] = (
     "BarrierScope", "BoundKernel", "CodeImage", "CompileOptions", "CompiledProgram", "Constant", "CountedBarrier",
     "Diagnostic", "DiagnosticLog", "FunctionAttributes", "Generic", "Global", "Kernel", "LaunchConfig", "Local",
     "Mask", "Module", "Pointer", "Private", "Program", "Severity", "Shared", "Space", "Span", "Variable", "Vector",
-    "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile_source",
-    "constant", "cooperative", "cost", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
-    "gridDim", "host", "kernel", "load_module", "local", "local_variable", "mdspan", "pointer", "printf", "private",
-    "relaxed", "restrict", "shared", "shared_variable", "signal_add", "signal_read", "signal_wait", "signal_write",
-    "sizeof", "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2",
-    "vector4",
+    "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile",
+    "compile_source", "constant", "cooperative", "cost", "device", "device_variable", "dynamic_shared",
+    "function_attributes", "generic", "gridDim", "host", "kernel", "load_module", "local", "local_variable", "mdspan",
+    "pointer", "printf", "private", "relaxed", "restrict", "shared", "shared_variable", "signal_add", "signal_read",
+    "signal_wait", "signal_write", "sizeof", "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id",
+    "tiles", "vector", "vector2", "vector4",
 )  # fmt: skip
 __all__ = tuple(sorted((*__all__, *dte.__all__, *functions.__all__)))

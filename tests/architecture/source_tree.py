@@ -57,7 +57,7 @@ FOLDERS = (
     ("atops.trace",),
     (
         "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.vectors", "atops.kernels",
-        "atops.kernels.source", "atops.kernels.cxx", "atops.kernels.compile",
+        "atops.kernels.source", "atops.kernels.cxx", "atops.kernels.programs",
     ),
     (
         "atops.runtime.executors", "atops.runtime.schedules", "atops.runtime.core", "atops.runtime.memory",

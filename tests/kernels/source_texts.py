@@ -8,8 +8,8 @@ import pytest
 
 from atops import kernels
 from atops.base.errors import CompilationError
-from atops.kernels.compile.program import Program
 from atops.kernels.memory.device_variables import constant, device_variable
+from atops.kernels.programs.program import Program
 
 SCALE = '''\
 """Scale an array."""

@@ -9,7 +9,7 @@ import numpy as np
 import atops.tops as tops
 from atops import kernels as k
 from atops.bridge.pointers import device_memory
-from atops.kernels.compile.program import compile_source
+from atops.kernels.programs.program import compile_source
 from tests.tops.conformance import World
 
 __all__ = ("EMPTY", "IMAGE", "SOURCE", "add", "contents", "function", "memory", "module", "nothing", "scratch")

@@ -16,8 +16,8 @@ from atops.hip.functions.api import call, derived
 from atops.hip.functions.host import pointer_of
 from atops.hip.header.enumerations import hipFuncAttribute, hipFunction_attribute, hipJitOption, hipMemcpyKind
 from atops.hip.header.structs import hipFuncAttributes
-from atops.kernels.compile.program import Module
 from atops.kernels.memory.device_variables import Variable
+from atops.kernels.programs.program import Module
 from atops.tops.functions import module as tops
 from atops.tops.functions.launch import function_of
 

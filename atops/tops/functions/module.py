@@ -22,11 +22,11 @@ from atops.bridge.call import Wait
 from atops.bridge.codes import CodeError
 from atops.bridge.handles import current_board, current_device, drop, live, register, take, usable_stream_of
 from atops.bridge.pointers import find_host, is_null
-from atops.kernels.compile.image import MOST_BYTES, image_size
-from atops.kernels.compile.kernel_attributes import function_attributes
-from atops.kernels.compile.program import Module, Program, load_module
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
+from atops.kernels.programs.image import MOST_BYTES, image_size
+from atops.kernels.programs.kernel_attributes import function_attributes
+from atops.kernels.programs.program import Module, Program, load_module
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from atops.base.errors import CompilationError
-from atops.kernels.compile.program import compile_source
+from atops.kernels.programs.program import compile_source
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 import atops
 from atops.base.errors import InvalidValue, KernelDeadlock, LaunchFailure, NotSupported
 from atops.base.result_codes import Result
-from atops.kernels.compile.program import Program, compile_source, load_module
+from atops.kernels.programs.program import Program, compile_source, load_module
 from atops.runtime.device import Device
 from atops.runtime.driver import board_of
 from atops.runtime.stream import Stream

@@ -12,7 +12,7 @@ import pytest
 import atops.tops as tops
 from atops.base.result_codes import Result
 from atops.bridge.handles import live
-from atops.kernels.compile.image import CodeImage
+from atops.kernels.programs.image import CodeImage
 from atops.runtime.device import Device
 from atops.tops.functions.launch import LoadedFunction
 from atops.tops.header.functions import FUNCTIONS

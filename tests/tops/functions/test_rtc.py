@@ -10,7 +10,7 @@ import pytest
 import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
-from atops.kernels.compile.program import load_module
+from atops.kernels.programs.program import load_module
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.tops.functions.api import last

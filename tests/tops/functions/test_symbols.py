@@ -11,7 +11,7 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.base.result_codes import Result
 from atops.bridge.handles import register
-from atops.kernels.compile.program import compile_source
+from atops.kernels.programs.program import compile_source
 from atops.tops.functions.module import topsModuleLoadData
 from tests.runtime.boards import PATIENCE, Latch
 from tests.tops.conformance import Case, Conformance, World

@@ -15,7 +15,7 @@ from IPython.display import display
 from atops.base.errors import InvalidOption
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS
-from atops.kernels.compile.program import compile_source
+from atops.kernels.programs.program import compile_source
 from atops.runtime.driver import Driver, board_of, default_driver
 from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe

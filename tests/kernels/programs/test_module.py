@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
+from atops import kernels as k
 from atops.base.errors import InvalidHandle, InvalidType, NotFound, NotSupported
 from atops.base.result_codes import Result
 from atops.device.arch import architecture
-from atops.kernels.compile.program import compile_source, lowered_name_of
 from atops.kernels.kernel import Kernel
+from atops.kernels.programs.program import compile_source, lowered_name_of
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import SCALE, declarations
 
@@ -106,3 +109,13 @@ def test_a_kernel_of_a_module_runs(bench: Bench):
     x, y = bench.upload(values), bench.empty(1000)
     bench.launch(kernel, (2, 12), x, y, 3)
     assert np.array_equal(y.host, values * 3)
+
+
+def test_kernels_of_a_module_are_attributes():
+    """`k.compile(text, arch=...)` gives the module at once; what it has not is named with what it has."""
+    module = k.compile(SCALE, "scale.py", arch="gcu210")
+    assert module.scale is module.function("scale") and module.target.name == "gcu210"
+    assert k.compile(SCALE, options=["-w"]).scale.name == "scale"
+    with pytest.raises(AttributeError, match="no kernel 'scales'; did you mean 'scale'"):
+        _ = module.scales
+    assert not hasattr(copy.copy(module), "__wrapped__")

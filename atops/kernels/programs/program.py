@@ -36,18 +36,18 @@ from atops.base.locks import fork_safe
 from atops.base.python_ast import expression_tree
 from atops.device.arch import Architecture
 from atops.kernels.arguments import Parameter
-from atops.kernels.compile.image import CodeImage, FunctionEntry, VariableEntry
-from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.cxx.tokens import spelled
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable, set_aside
+from atops.kernels.programs.image import CodeImage, FunctionEntry, VariableEntry
+from atops.kernels.programs.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
 from atops.kernels.source.front_end import is_cxx, read_source
 from atops.kernels.source.options import DEFAULT_TARGET, CompileOptions, parse_options
 from atops.kernels.source.python_unit import Definitions, Unit
 from atops.kernels.target import TARGETS, CompileTarget
 
-__all__ = ("CompiledProgram", "Module", "Program", "compile_source", "load_module", "lowered_name_of")
+__all__ = ("CompiledProgram", "Module", "Program", "compile", "compile_source", "load_module", "lowered_name_of")
 
 Options = CompileOptions | Sequence[str]
 
@@ -58,7 +58,8 @@ _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 class Module:
     """The definitions of a program, by name. Made by `program.module()` and `load_module(image)`.
 
-    The definitions are made when they are first asked for.
+    The definitions are made when they are first asked for. A kernel or a variable whose name is none of this class's is
+    an attribute, too: `module.scale`.
     """
 
     def __init__(self, name: str, target: CompileTarget, define: Callable[[], Definitions]) -> None:
@@ -117,6 +118,16 @@ class Module:
     def variables(self) -> Mapping[str, Variable]:
         """Return every device variable and constant, by name."""
         return MappingProxyType(dict(self._definitions().variables))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the kernel or the variable of this name. Raises AttributeError, naming the nearest one."""
+        if name.startswith("__") or "_define" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        definitions = self._definitions()
+        found = definitions.kernels.get(name) or definitions.variables.get(name)
+        if found is None:
+            raise AttributeError(f"module {self.name} has no kernel '{name}'{_instead(name, definitions)}")
+        return found
 
     def unload(self) -> None:
         """Forget the definitions (2.8, topsModuleUnload). Launches that are enqueued keep theirs.
@@ -354,6 +365,19 @@ def compile_source(
     Raises as `Program` and `Program.compile` do.
     """
     return Program(source, name, headers).compile(options)
+
+
+def compile(
+    source: str, name: str = "program", options: Options = (), headers: Mapping[str, str] | None = None, *,
+    arch: str | None = None,
+) -> Module:  # fmt: skip
+    """Compile a source text and return its module: `k.compile(text, arch="gcu300").scale` is a kernel of it.
+
+    `arch` is the option `--gpu-architecture`. Raises as `compile_source` does.
+    """
+    given = options.arguments() if isinstance(options, CompileOptions) else tuple(options)
+    chosen = given if arch is None else (*given, f"--gpu-architecture={arch}")
+    return compile_source(source, name, chosen, headers).module()
 
 
 def load_module(image: CodeImage | bytes | bytearray | memoryview | str | os.PathLike[str]) -> Module:

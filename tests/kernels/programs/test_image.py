@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from atops.base.errors import InvalidImage, InvalidType, NotFound
 from atops.base.result_codes import Result
-from atops.kernels.compile import program
-from atops.kernels.compile.image import CodeImage, image_size
-from atops.kernels.compile.program import Program, compile_source, load_module
+from atops.kernels.programs import program
+from atops.kernels.programs.image import CodeImage, image_size
+from atops.kernels.programs.program import Program, compile_source, load_module
 from atops.kernels.source.diagnostics import SourceText
 from tests.every import every
 from tests.kernel_bench import Bench

@@ -11,9 +11,9 @@ from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.arch import architecture
 from atops.device.exec.thread import current_thread
 from atops.device.memory.pieces import Pieces
-from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
-from atops.kernels.compile.program import compile_source
 from atops.kernels.memory.arrays import private
+from atops.kernels.programs.kernel_attributes import FunctionAttributes, function_attributes
+from atops.kernels.programs.program import compile_source
 from atops.kernels.target import compile_target
 from tests.every import every
 from tests.kernel_bench import Bench

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from atops.base.errors import CompilationError, IllegalState, InvalidOption, InvalidType, InvalidValue, NotFound
-from atops.kernels.compile.program import Program, compile_source
 from atops.kernels.kernel import Kernel
+from atops.kernels.programs.program import Program, compile_source
 from atops.kernels.source.diagnostics import DiagnosticLog
 from atops.kernels.source.options import CompileOptions, parse_options
 from tests.kernel_bench import Bench
