@@ -75,6 +75,41 @@ def test_keys_reach_everything(host: Host) -> None:
     shown.until("view.marks.cursor === null")
 
 
+def test_names_are_found(host: Host) -> None:
+    """What is typed is looked for in names of kernels, kinds and streams; Enter goes on, and it comes into view."""
+    shown = host.show(Timeline(double_buffering()))
+    shown.until("view.rects.length > 0")
+    shown.press("/")
+    host.thread.call(host.page.keyboard.type, "SCAL")
+    shown.until("view.found.textContent === '6 found' && view.marks.text.includes('kernel scale')")
+    first = shown.get("view.marks.seq")
+    host.thread.call(host.page.keyboard.press, "Enter")
+    shown.until("view.marks.seq > argument", first)
+    host.thread.call(host.page.keyboard.press, "Shift+Enter")
+    shown.until("view.marks.seq === argument", first)
+
+
+def test_a_range_is_measured_and_summed(host: Host) -> None:
+    """Shift and drag, or a key at two moments, measure: how long, and what happened in between."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    widget.cursor = 0
+    shown.until("view.marks.cursor === 0")
+    shown.press("m")
+    widget.cursor = 100_000
+    shown.until("view.marks.cursor === 100000")
+    shown.press("m")
+    told = shown.until("view.scene.range?.[2].startsWith('100') && view.found.textContent")
+    assert told == "100 µs: 11 records, kernels 55 µs, copies 90 µs, 2 MiB copied, 45 µs of both at once"
+    shown.press("m")
+    shown.until("view.scene.range === null && !view.range")
+    host.thread.call(host.page.keyboard.down, "Shift")
+    shown.drag((400, 60), (500, 60))
+    host.thread.call(host.page.keyboard.up, "Shift")
+    shown.until("view.scene.range && view.scene.range[1] > view.scene.range[0]")
+
+
 def test_dragging_pans_and_scrubs(host: Host) -> None:
     """Dragging a row moves the window and selects nothing; dragging on the axis moves the time cursor."""
     widget = Timeline(double_buffering())

@@ -487,8 +487,9 @@ class View {
   key(event) {
     const path = event.composedPath();
     if (event.ctrlKey || event.metaKey || event.altKey || !path.includes(this.root)) return;
-    if (event.key === "Enter" && event.shiftKey) return;
+    if (event.key === "Enter" && event.shiftKey && !path[0].keyed) return;
     event.stopPropagation();
+    path[0].keyed?.(event);
     if (path[0] !== this.canvas) return;
     this.acted = performance.now();
     const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.leave(), " ": () => this.pause()};

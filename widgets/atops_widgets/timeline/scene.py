@@ -8,14 +8,14 @@ from typing import Final
 import numpy as np
 
 from atops.base.trace.records import COPIES, WAITS, Kind, TraceRecord
-from atops.trace.summary import critical_path
-from atops.trace.text import format_ns
+from atops.trace.summary import KIND_NAMES, critical_path
+from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
-from atops_widgets.feed.columns import IS_WAIT, Column, plural, union
+from atops_widgets.feed.columns import IS_WAIT, Column, Columns, plural, union
 from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
-__all__ = ("Figures", "Timetable", "figures")
+__all__ = ("Figures", "Timetable", "figures", "following", "sums")
 
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
 MOST_ARROWS: Final = 300  # of the longest waits
@@ -65,6 +65,19 @@ class Timetable:
         if self.feed.races:
             told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
+
+    def found(self, text: str) -> list[int]:
+        """Return the commands in the order of their starts whose kernel, kind or stream has `text` in its name."""
+        records, names, wanted = self.feed.records, self.feed.names, text.casefold()
+        named = [number for number, each in enumerate(self.feed.texts.all) if wanted in each.casefold()]
+        kinds = [int(kind) for kind in Kind if wanted in KIND_NAMES[kind].casefold()]
+        hit = np.isin(records["name"], named) | np.isin(records["kind"], kinds)
+        for (device, stream), label in names.streams.items():
+            if wanted in label.casefold():
+                hit |= (records["device"] == device) & (records["stream"] == stream)
+        at = np.flatnonzero(hit)
+        seqs: list[int] = records["seq"][at[np.argsort(starts(records)[at], kind="stable")]].tolist()
+        return seqs
 
     def _span(self, window: Window) -> tuple[int, int]:
         known = self.feed.span()
@@ -185,6 +198,31 @@ def _thinned(shapes: Shapes, count: int) -> str:
     if len(shapes) < count:
         return f", thinned to {len(shapes):,} shapes"
     return ", some drawn together" if (shapes.index < 0).any() else ""
+
+
+def following(seqs: list[int], chosen: int, by: int) -> int:
+    """Return the one `by` places from the chosen one, around the end; the first where none of them is chosen."""
+    return seqs[(seqs.index(chosen) + by) % len(seqs)] if chosen in seqs else seqs[0]
+
+
+def sums(records: Columns, start: int, end: int) -> str:
+    """Return what happened from `start` to `end`, in nanoseconds, in words: times within it, bytes of copies that ended
+    in it.
+    """
+    begun, ended, kind = starts(records), records["finished_ns"], records["kind"]
+    inside = np.flatnonzero((ended >= start) & (begun < end))
+    if not len(inside):
+        return f"{format_ns(end - start)}: nothing happened"
+    known = figures(
+        records["device"][inside], kind[inside], np.maximum(begun[inside], start), np.minimum(ended[inside], end)
+    )
+    moved = inside[IS_COPY[kind[inside]] & (ended[inside] <= end)]
+    parts = [plural(len(inside), "record")]
+    parts += [f"kernels {format_ns(known.kernel_ns)}"] if known.kernel_ns else []
+    parts += [f"copies {format_ns(known.copy_ns)}"] if known.copy_ns else []
+    parts += [f"{format_bytes(int(records['bytes'][moved].sum()))} copied"] if len(moved) else []
+    parts += [f"{format_ns(known.overlap_ns)} of both at once"] if known.overlap_ns else []
+    return f"{format_ns(end - start)}: {', '.join(parts)}"
 
 
 IS_COPY: Final = np.isin(np.arange(256), list(COPIES))

@@ -1,4 +1,4 @@
-import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount, node } from "../drawing/base.js";
 import { drawAxis, drawCursor } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
@@ -208,6 +208,7 @@ function draw(view, c) {
   view.outlineMarks();
   drawPath(view, x, places);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
+  drawRange(view, c, x, bottom);
   if (cursor !== null && cursor !== undefined) drawCursor(view, x(cursor), TOP - 12, bottom);
   c.restore();
   if (view.scene.more) view.write(`and ${view.scene.more} more rows (Page Down)`, 8, bottom + 10, view.width, "quiet");
@@ -222,21 +223,89 @@ function listenToPointer(view) {
   scrubbing(view, (event) => event.offsetY < TOP && event.offsetX >= MARGIN, (x) => timeAt(view, x));
   view.listen(canvas, "pointerdown", (event) => {
     if (!view.scene || view.moved) return;
-    held = {x: event.offsetX, win: view.win};
+    held = {x: event.offsetX, win: view.win, measures: event.shiftKey, at: timeAt(view, event.offsetX)};
     canvas.setPointerCapture(event.pointerId);
   });
   view.listen(canvas, "pointermove", (event) => {
     if (!held || (!view.moved && Math.abs(event.offsetX - held.x) <= 3)) return;
     view.moved = true;
+    if (held.measures) {
+      measure(view, held.at, timeAt(view, event.offsetX));
+      return;
+    }
     const scale = (held.win.end - held.win.start) / (view.width - MARGIN - RIGHT);
     move(view, panned(held.win, (held.x - event.offsetX) * scale, view.scene.span));
   });
-  view.listen(canvas, "lostpointercapture", () => held = null);
+  view.listen(canvas, "lostpointercapture", () => {
+    if (held?.measures) tellRange(view);
+    held = null;
+  });
   view.listen(canvas, "dblclick", () => showAll(view));
   listenToWheel(view, (event) => {
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(view, event.deltaX / view.width);
     else zoom(view, 2 ** (event.deltaY / 240), timeAt(view, event.offsetX));
   });
+}
+
+// ---- looking for names, and measuring
+
+function setUpSearch(view) {
+  const box = view.search = node("input", {type: "search", placeholder: "Find (/)", size: 12, "data-testid": "atops-find",
+    "aria-label": "Find kernels, kinds and streams by name: Enter the next, Shift Enter the last"});
+  const find = (by) => view.send({type: "find", text: box.value, by});
+  view.listen(box, "input", () => find(0));
+  // The view calls it: before the notebook hears of a key.
+  box.keyed = ({key, shiftKey}) => {
+    if (key === "Enter") find(shiftKey ? -1 : 1);
+    if (key === "Escape") view.canvas.focus();
+  };
+  view.found = node("span", {"data-testid": "atops-found", role: "status"});
+  view.bar.append(box, view.found);
+}
+
+// Move the window to what was found, where it is not in view.
+function reveal(view) {
+  const {find, found, columns: c} = view.scene, {seq} = view.marks;
+  view.found.textContent = find ? `${found.toLocaleString("en")} found` : "";
+  if (!find || seq < 0 || seq === view.revealed) return;
+  view.revealed = seq;
+  const i = c.seq.indexOf(seq), {start, end} = view.win;
+  if (i < 0) showAll(view);
+  else if (c.end[i] < start || c.start[i] > end) {
+    move(view, clamped({start: c.start[i] - (end - start) / 2, end: c.start[i] + (end - start) / 2}, view.scene.span));
+  }
+}
+
+// Measure from one moment to another; without them nothing.
+function measure(view, from, to) {
+  view.range = from === undefined ? null : [Math.min(from, to), Math.max(from, to)];
+  view.redraw();
+}
+
+function tellRange(view) {
+  view.send({type: "range", ...(view.range && {start: Math.round(view.range[0]), end: Math.round(view.range[1])})});
+}
+
+// The first press marks the cursor's moment, the second measures to it, the third ends it.
+function measureByKey(view) {
+  const at = view.marks.cursor ?? view.win.end;
+  if (view.range && view.range[0] !== view.range[1]) measure(view);
+  else if (view.range) measure(view, view.range[0], at);
+  else measure(view, at, at);
+  tellRange(view);
+}
+
+function drawRange(view, c, x, bottom) {
+  if (!view.range) return;
+  const [from, to] = view.range, left = x(from), wide = Math.max(2, x(to) - left), text = formatNs(to - from);
+  c.globalAlpha = 0.15;
+  view.fillBox("cursor", left, TOP - 8, wide, bottom - TOP + 8);
+  c.globalAlpha = 1;
+  view.fillBox("cursor", left, TOP - 8, 1, bottom - TOP + 8);
+  view.fillBox("cursor", left + wide, TOP - 8, 1, bottom - TOP + 8);
+  const room = c.measureText(text).width;
+  view.fillBox("page", left + 2, TOP - 9, room + 6, 14);
+  view.write(text, left + 5, TOP - 2, room + 4, "cursor");
 }
 
 const nextRaced = (view, by) => stepRaced(view, by, showAll);
@@ -266,6 +335,7 @@ export default mount({
     view.pathButton = view.button("Critical path", "Mark the critical path (k)", () => togglePath(view), "path");
     listenToPointer(view);
     listenToRaces(view, nextRaced);
+    setUpSearch(view);
   },
   asked: (view) => ({
     ...(view.whole || view.follow ? {} : view.win),
@@ -283,6 +353,10 @@ export default mount({
     view.followButton.hidden = !asks;
     view.pathButton.hidden = !view.answered && !view.scene.path;
     countRaces(view);
+    view.search.hidden = !view.answered;
+    if (view.answered) reveal(view);
+    const {range} = view.scene;
+    if (range && view.measured !== range[2]) view.found.textContent = view.measured = range[2];
   },
   // Python says what to show: nothing stands for everything.
   heard(view, {type, span}) {
@@ -308,6 +382,8 @@ export default mount({
     "-": (view) => zoom(view, 2),
     Home: showAll,
     l: showLast,
+    m: measureByKey,
+    "/": (view) => view.search.focus(),
     f: toggleFollow,
     k: togglePath,
     r: (view) => nextRaced(view, 1),

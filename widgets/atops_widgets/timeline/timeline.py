@@ -17,7 +17,7 @@ from atops_widgets.drawing.scene import Scene, Told, Window
 from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_races, moment, outline, sentence, ticks
 from atops_widgets.drawing.theme import KINDS, Theme
 from atops_widgets.feed.feed import Marks
-from atops_widgets.timeline.scene import SHAPE, Timetable
+from atops_widgets.timeline.scene import SHAPE, Timetable, following, sums
 
 __all__ = ("Timeline",)
 
@@ -48,11 +48,40 @@ class Timeline(TraceWidget):
     def prepare(self) -> None:
         """Make the timetable that keeps what was computed from one scene to the next."""
         self._timetable = Timetable(self.feed)
+        self._find = ""
+        self._range: tuple[int, int] | None = None
         self.observe(self._spanned, "span")
 
     def scene(self, window: Window) -> Scene:
         """Return the picture of a window: see `Timetable.scene`."""
-        return self._timetable.scene(window)
+        scene = self._timetable.scene(window)
+        found = len(self._timetable.found(self._find)) if self._find else 0
+        told = {**scene.told, "find": self._find, "found": found, "range": self._measured()}
+        return Scene(told, scene.columns)
+
+    def heard(self, message: Mapping[str, object]) -> None:
+        """Look for names, or measure a range of time, as the page asks."""
+        match message:
+            case {"type": "find", "text": str(text), "by": int(by)}:
+                with self.feed.lock:
+                    self._find = text
+                    seqs = self._timetable.found(text) if text else []
+                    if seqs:
+                        self.feed.selection.select(following(seqs, self.feed.selection.seq, by))
+                self.redraw()
+            case {"type": "range", "start": int(start) | float(start), "end": int(end) | float(end)}:
+                self._range = int(min(start, end)), int(max(start, end))
+                self.redraw()
+            case {"type": "range"}:
+                self._range = None
+                self.redraw()
+
+    def _measured(self) -> list[object] | None:
+        """Return from when to when is measured, and what happened then in words."""
+        if self._range is None:
+            return None
+        start, end = (at + self.feed.origin_ns for at in self._range)
+        return [*self._range, sums(self.feed.records, start, end)]
 
     def tick(self, now: float) -> float | None:
         """Note what the page shows, then send a frame if one is due."""
