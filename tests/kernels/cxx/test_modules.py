@@ -141,3 +141,26 @@ def test_what_is_kept_calls_no_compiler(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(again.kernels["f"].parameters) == ["x", "y"] and not called
     for other in (compiled(["-DM=1"]), compiled(header="#define N 4"), compiled(["-w"])):
         assert called and other.kernels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ['"{}"', "<{}>"])
+def test_includes_reach_no_other_file(form: str, tmp_path: Path) -> None:
+    """Not by its whole path, and not by a way up from the folder of the headers."""
+    secret = tmp_path / "secret.h"
+    secret.write_text("#define SECRET 7\n")
+    for name in (str(secret), os.path.relpath(secret, Path(k.__file__).parent / "cxx/include")):
+        text = f"#include {form.format(name)}\n__global__ void f(int *x) {{ *x = SECRET; }}"
+        with pytest.raises(Exception, match="only headers of the language"):
+            k.compile_source(text, "f.tops")
+
+
+@pytest.mark.slow
+def test_opening_an_image_calls_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept of it, and yet nothing is compiled or run before a function is asked for."""
+    data = k.compile_source(SCALE, "scale.tops").image().to_bytes()
+    called: list[object] = []
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    monkeypatch.setattr("subprocess.run", lambda *words, **_: called.append(words))
+    k.load_module(data)
+    assert not called and not list(tmp_path.rglob("*.so"))
