@@ -69,7 +69,7 @@ def test_keys_reach_everything(host: Host) -> None:
     shown.press("Home")
     shown.until(f"{LENGTH} === argument", whole)
     shown.press("[")
-    shown.until("view.marks.cursor !== null")
+    shown.until("view.scene.marks.cursor !== null")  # which is Python's answer
     assert widget.feed.selection.cursor_ns is not None
     shown.press("c")
     shown.until("view.marks.cursor === null")
@@ -214,6 +214,26 @@ def test_frames_wait_for_acknowledgements(host: Host) -> None:
     widget.redraw()
     shown.until("view.frame > argument", frame)
     assert set(widget._flow.views.values()) == {widget._flow.frame}
+
+
+def test_a_kernel_that_is_gone_is_told(host: Host) -> None:
+    """A live picture says so when two questions in a row get no answer, and is live again with the next answer."""
+
+    async def main() -> None:
+        async with atops.Driver() as driver:
+            widget = Timeline(driver)
+            shown = host.show(widget)
+            await asyncio.to_thread(shown.until, "view.answered && view.note.textContent.endsWith('live')")
+            shown.get("view.ping()")
+            await asyncio.to_thread(shown.until, "view.pinged === false && !view.silent")
+            widget.comm.dead = True
+            shown.get("(view.ping(), view.ping())")
+            await asyncio.to_thread(shown.until, "view.note.textContent.endsWith('no answer: kernel gone or busy')")
+            widget.comm.dead = False
+            shown.get("view.ping()")
+            await asyncio.to_thread(shown.until, "view.note.textContent.endsWith('live')")
+
+    asyncio.run(main())
 
 
 def test_what_cannot_be_drawn_is_told(host: Host, caplog: pytest.LogCaptureFixture) -> None:

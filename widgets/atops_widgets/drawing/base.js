@@ -9,6 +9,7 @@ export const PLAIN = "12px system-ui, sans-serif", BOLD = `600 ${PLAIN}`, MONO =
 const FIRST_ANSWER_MS = 700;
 const ASK_MS = 33;
 const TOLD_MS = 3000;
+const PING_MS = 2000;
 
 // Columns out of one buffer, as `wire.pack` in Python writes them. Each is copied, so that it begins where it may.
 export function unpack(header, view) {
@@ -127,10 +128,9 @@ class View {
 
   start() {
     const heard = (content, buffers) => this.hear(content, buffers);
-    const lost = () => setTimeout(() => this.lose(), 0);
     this.model.on("msg:custom", heard);
-    this.model.on("comm_live_update", lost);
-    this.ends.push(() => this.model.off("msg:custom", heard), () => this.model.off("comm_live_update", lost));
+    const pings = setInterval(() => this.ping(), PING_MS);
+    this.ends.push(() => this.model.off("msg:custom", heard), () => clearInterval(pings));
     this.measure();
     const sizes = new ResizeObserver(() => {
       const before = this.width;
@@ -190,17 +190,19 @@ class View {
     }, ASK_MS);
   }
 
-  // The kernel went away, by a restart or for good: what was drawn last stands, and is looked at as a saved picture.
-  lose() {
-    if (!this.root.closest(".jupyter-widgets-disconnected")) return;
-    this.gone = true;
-    this.answered = false;
-    this.pauseButton.hidden = true;
-    if (this.scene) this.spec.taken?.(this);
+  // Ask whether the kernel is there; where it did not answer the last time, say so until it does.
+  ping() {
+    if (!this.answered || this.scene.state === "ended") return;
+    this.silent = !!this.pinged;
+    this.pinged = true;
     this.redraw();
+    this.send({type: "ping"});
   }
 
   hear(content, buffers) {
+    this.pinged = false;
+    if (this.silent) this.redraw();
+    this.silent = false;
     if (content.type === "frame") {
       this.send({type: "ack", frame: content.frame});
       this.answered = true;
@@ -341,7 +343,7 @@ class View {
     if (scene.missed && !(this.table.part > 0)) parts.push(`${scene.missed.toLocaleString("en")} missed`);
     if (scene.dropped && !(this.table.part > 0)) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
     if (scene.behind > 0.3 && this.answered && !(this.table.part > 0)) parts.push(`${scene.behind.toFixed(1)} s behind`);
-    if (!(this.table.part > 0)) parts.push(this.gone ? "ended (kernel gone)" : this.answered ? scene.state : "saved");
+    if (!(this.table.part > 0)) parts.push(this.silent ? "no answer: kernel gone or busy" : this.answered ? scene.state : "saved");
     const text = parts.join(" · ");
     if (this.note.textContent !== text) this.note.textContent = text;
   }

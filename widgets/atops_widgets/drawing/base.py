@@ -369,8 +369,8 @@ class TraceWidget(FeedWidget):
                 self.feed.selection.look_at(None)
             case {"type": "pause", "on": bool(on)}:
                 (self.feed.pause if on else self.feed.resume)()
-            case {"type": "text"}:
-                self.send({"type": "text", "text": self.to_text()})
+            case {"type": "text" | "ping" as kind}:
+                self.send({"type": kind, "text": self.to_text() if kind == "text" else ""})
             case _:
                 self.heard(content)
         self.feed.wake()
