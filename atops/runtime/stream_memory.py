@@ -166,10 +166,7 @@ class MemoryVerbs(InProcess):
         if not isinstance(source, Buffer):
             raise InvalidType(f"fetch of {type(source).__name__}; expected a Buffer or a DeviceArray")
         typed = source if isinstance(source, DeviceArray) else source.view(np.uint8)
-        item = self.copy(aligned_empty(typed.shape, typed.dtype, typed.nbytes), typed)
-        if (detector := self._queue.board.detector) is not None:
-            detector.fetched(item)
-        return item
+        return self.copy(aligned_empty(typed.shape, typed.dtype, typed.nbytes), typed)
 
     # ---- memory
 

@@ -17,7 +17,8 @@ def show(report: Report, console: Console) -> None:
     known = versions()
     title = f"atops {known['atops']}, Python {known['python']}, numpy {known['numpy']}, {usable_cpus()} CPUs"
     table = Table(title=title, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("what", no_wrap=True)
+    longest = max((len(figure.what) for figures in report.figures.values() for figure in figures), default=0)
+    table.add_column("what", no_wrap=True, min_width=longest)  # where there is no room for all, figures are cut
     for heading in ("measured", "beside", "", "ratio", "budget"):
         table.add_column(heading, justify="left" if heading == "beside" else "right", no_wrap=True)
     table.add_column("")

@@ -105,8 +105,6 @@ class CommandDetector:
         """Forget what commands have touched. What was found stays, with what still stands."""
         self.findings.add(self._standing())
         with self._lock:
-            for unseen_read in self._memory.read_blindly(None):
-                self.findings.escaped(unseen_read)
             self._histories.clear()
 
     # ---- commands
@@ -128,21 +126,14 @@ class CommandDetector:
             self._memory.see_pinned = False  # what the host stores there may be in order
 
     def _host_end(self, epoch: Epoch, command: Copy) -> None:
-        """Note what a copy's source in host memory is, and its target there; in strict mode poison that."""
+        """Note what a copy's source in host memory is, and poison a target there in strict mode."""
         with self._lock:
-            if isinstance(command.dst, memoryview):
-                self._memory.targeted(epoch)
             if isinstance(command.src, memoryview):
                 self._memory.given(epoch, command.src, command.size, command.checksum)
             elif isinstance(command.src, Allocation):
                 self._memory.given_pinned(epoch, command.src, command.src_offset, command.size)
             if self.strict and isinstance(command.dst, memoryview):
                 self._memory.poison(command.dst[command.dst_offset :], command.size)
-
-    def fetched(self, item: Completion) -> None:
-        """Note that the program has no name for the target of a copy until it is over."""
-        with self._lock:
-            self._memory.fetched(item.epoch)
 
     def watching(self, runs: Mapping[type, Run]) -> Mapping[type, Run]:
         """Return how commands run that are looked at first. A duty is done, whatever is found of it."""
@@ -544,9 +535,9 @@ class CommandDetector:
         if host is self.host:
             return
         self.host = host = changed(host, self.host)
+        if not self._memory.watched:
+            return
         here = Epoch(0, 0, 0, False, host, NOWHERE, "")
-        for unseen_read in self._memory.read_blindly(here):
-            self.findings.escaped(unseen_read)
         for epoch in self._memory.watched:
             if before(epoch, here) and (race := self._memory.over(epoch)) is not None:
                 self._late.append(race)

@@ -15,13 +15,12 @@ from weakref import ref
 
 import numpy as np
 
-from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.commands.copy import PAGE, changed_ranges, checksum
 from atops.runtime.races.byte_history import ByteHistory
-from atops.runtime.races.command_clock import Epoch, before
-from atops.runtime.races.wording import access_of, untold
+from atops.runtime.races.command_clock import Epoch
+from atops.runtime.races.wording import access_of
 
 __all__ = ("HostMemory", "Place")
 
@@ -54,7 +53,6 @@ class HostMemory:
     def __init__(self) -> None:
         self._histories: dict[int, tuple[ByteHistory, int, int, ref[object]]] = {}  # by the owner's identity
         self._sources: dict[int, _Source] = {}  # by the number of the copy
-        self._targets: dict[int, Epoch] = {}  # copies to memory that the program has, not known to be over
         self.see_pinned = True  # False: host work in the order of streams may store there in order
 
     def given(self, epoch: Epoch, source: memoryview, size: int, sums: tuple[int, ...] | None) -> None:
@@ -94,33 +92,6 @@ class HostMemory:
     def watched(self) -> list[Epoch]:
         """The copies whose sources are looked at once the host is told that they are over."""
         return [source.epoch for source in self._sources.values()]
-
-    def targeted(self, epoch: Epoch) -> None:
-        """Note a copy to memory that the program may read at any time."""
-        self._targets[epoch.seq] = epoch
-        if len(self._targets) > MOST:
-            del self._targets[next(iter(self._targets))]
-
-    def fetched(self, epoch: Epoch | None) -> None:
-        """Note that nobody can read the target of a copy before it is over."""
-        if epoch is not None:
-            self._targets.pop(epoch.seq, None)
-
-    def read_blindly(self, host: Epoch | None) -> list[str]:
-        """Return what was not seen of the targets of copies that the host knows now to be over; for None, of all.
-
-        Where it is told in the line of the call, it has read nothing in between.
-        """
-        targets = self._targets
-        over = [epoch for epoch in targets.values() if host is None or before(epoch, host)] if targets else []
-        if not over:
-            return []
-        for epoch in over:
-            del targets[epoch.seq]
-        code, instruction = calling_place(2)
-        line = Site(code, instruction).line
-        here = [epoch for epoch in over if epoch.place[0] is code and epoch.site.line == line and host is not None]
-        return [untold(epoch) for epoch in over if epoch not in here]
 
     def _look(self, source: _Source) -> Race | None:
         if (owner := source.alive()) is None or (isinstance(owner, Allocation) and not self.see_pinned):

@@ -9,7 +9,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen", "untold", "unused")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen", "unused")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -98,8 +98,3 @@ def unused(memory: Allocation, epoch: Epoch) -> str:
         f"what the host does with the bytes of the {epoch.words} at {epoch.site}: nothing has stored to any of them "
         f"since they were allocated at {memory.site}"
     )
-
-
-def untold(epoch: Epoch) -> str:
-    """Say what is not seen of memory that a copy brings to the host."""
-    return f"whether the host reads the target of the {epoch.words or 'copy'} at {epoch.site} before that is over"
