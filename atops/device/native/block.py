@@ -195,6 +195,8 @@ class NativeBlock(Block):
             run, kept = self._prepared(entry, blocks)
         except (OutOfMemory, CompilationError) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
+        except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
+            return grid.stop(_failure(LaunchFailure, f"kernel {grid.name}: {type(error).__name__}: {error}"))
         library = runtime_library()
         with self._lock:
             if grid.error is not None:

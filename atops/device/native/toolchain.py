@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,22 +38,36 @@ FLAGS = (
 )  # fmt: skip
 
 
+ZIG = (sys.executable, "-m", "ziglang")  # of the wheel of that name
+
+
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler: the words that call it, and the version that it says."""
+    """A compiler: the words that call it, and the version that it says.
+
+    That of the `ziglang` wheel is a clang++ which checks for undefined behaviour unless told not to. The first thing
+    that it links on a machine takes it most of a minute: it builds its C++ library.
+    """
 
     command: tuple[str, ...]
     version: str
     clang: bool
+    zig: bool = False
+
+    @property
+    def preprocessed(self) -> str:
+        """The language of a text that was preprocessed, as the compiler calls it."""
+        return "c++" if self.zig else "c++-cpp-output"
 
     def run(
         self, arguments: Sequence[str], source: str | None = None, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Call it, in a folder. `source` is its standard input. Raises CompilationError where it does not come back."""
+        unchecked = ["-fno-sanitize=undefined"] if self.zig else []
         try:
             return subprocess.run(
-                [*self.command, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS, check=False,
-                errors="replace", env={**os.environ, "LC_ALL": "C"}, cwd=folder,
+                [*self.command, *unchecked, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS,
+                check=False, errors="replace", env={**os.environ, "LC_ALL": "C"}, cwd=folder,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise CompilationError(f"{self.command[0]} did not end within {SECONDS} s") from None
@@ -69,7 +84,7 @@ class Toolchain:
 
 
 def find_toolchain(named: str | None = None) -> Toolchain:
-    """Return the compiler: `named`, or ATOPS_CXX, or g++ from 11 on, or clang++.
+    """Return the compiler: `named`, or ATOPS_CXX, or g++ from 11 on, or clang++, or that of the wheel `ziglang`.
 
     Raises NotSupported where there is none, naming what to install, and on systems that native kernels do not run on.
     """
@@ -78,14 +93,15 @@ def find_toolchain(named: str | None = None) -> Toolchain:
         raise NotSupported(f"kernels in C++ run on Linux, x86-64 or aarch64; this is {here}")
     chosen = named or os.environ.get(NAMED)
     if chosen:
-        found = _asked((chosen,))
+        found = _zig() if chosen == ZIG[-1] else _asked((chosen,))
         if found is None:
             raise NotSupported(f"{chosen!r} is no C++ compiler that can be called; set {NAMED} to one, or to nothing")
         return found
     found = _first()
     if found is None:
         raise NotSupported(
-            "kernels in C++ need a compiler, and there is none: install g++ (11 or later) or clang++ (14 or later)"
+            "kernels in C++ need a compiler, and there is none: install g++ (11 or later) or clang++ (14 or later), or "
+            "pip install 'atops[cxx]', which brings one"
         )
     return found
 
@@ -94,7 +110,14 @@ def find_toolchain(named: str | None = None) -> Toolchain:
 def _first() -> Toolchain | None:
     """Return the best compiler that is there."""
     gcc = _asked(("g++",))
-    return gcc if gcc is not None and _major(gcc) >= NEED_GCC else _asked(("clang++",))
+    return gcc if gcc is not None and _major(gcc) >= NEED_GCC else _asked(("clang++",)) or _zig()
+
+
+@cache
+def _zig() -> Toolchain | None:
+    """Return the compiler of the wheel `ziglang`, if it is installed."""
+    found = _asked((*ZIG, "c++")) if find_spec(ZIG[-1]) else None
+    return None if found is None else replace(found, zig=True)
 
 
 @cache

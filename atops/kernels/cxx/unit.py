@@ -51,6 +51,7 @@ NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demang
 _DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, when the module is loaded
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
+_STDIN = re.compile(r'^# \d+ "[^"\n]*-stdin\.cpp".*\n', re.MULTILINE)
 _SAID = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
 )
@@ -210,6 +211,8 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     _take(result.stderr, texts, log, failed)
     if failed:
         return None
+    if toolchain.zig:  # which reads a file of its own in place of the standard input
+        result.stdout = _STDIN.sub("", result.stdout)
     found = _MARKER.sub(lambda marker: f'{marker[1]}{posixpath.normpath(marker[2])}"', result.stdout)
     return None if _reads_others(found, texts, log) else found
 
@@ -252,9 +255,11 @@ def _compile(
 
     A function that is called and defined nowhere is a fault where it is reached, and an error of a whole program.
     """
-    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else []), "-x", "c++-cpp-output", "-"]
+    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else [])]
+    words += ["-x", toolchain.preprocessed, "-"]
     if toolchain.clang:  # debug lines are otherwise those of a file "-"
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name]
+    links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that
     made = texts.folder / "module.so"
     text = found.text
     while True:
@@ -262,9 +267,9 @@ def _compile(
             unit = texts.folder / "module.o"
             result = toolchain.run([*words, "-c", "-o", str(unit)], text)
             if result.returncode == 0:
-                result = toolchain.run(["-shared", *WRAPPED, *NAME_MISSING, *REFUSED, str(unit), "-o", str(made)])
+                result = toolchain.run(["-shared", *WRAPPED, *links, str(unit), "-o", str(made)])
         else:
-            result = toolchain.run([*words, "-shared", *NAME_MISSING, *REFUSED, "-o", str(made)], text)
+            result = toolchain.run([*words, "-shared", *links, "-o", str(made)], text)
         missing = {} if result.returncode else _missing(result.stderr)
         if not missing or text is not found.text:
             break

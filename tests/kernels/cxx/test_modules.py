@@ -107,6 +107,19 @@ def test_no_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotSupported, match="no-such-compiler"):
         k.compile_source(SCALE, "scale.tops")
     assert k.compile_source("from atops import kernels as k\n\n@k.kernel\ndef f(): pass\n", "f.py").kernels
+    monkeypatch.delenv("ATOPS_CXX")
+    monkeypatch.setattr(toolchain, "_first", lambda: None)
+    with pytest.raises(NotSupported, match=r"pip install 'atops\[cxx\]'"):
+        toolchain.find_toolchain()
+
+
+@pytest.mark.slow
+def test_the_compiler_of_the_wheel_serves(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
+    """`pip install 'atops[cxx]'`: faults are told and accesses watched with it, as with others."""
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("ATOPS_CXX", "ziglang")
+    module = k.compile(SCALE.replace("n)", "n + 100)"), "scale.tops")
+    assert run("", "scale", (1, 4), np.ones(4, np.float32), 3, 5.0, module=module).tolist() == [5] * 4
 
 
 def test_the_program_of_the_page_runs() -> None:

@@ -120,13 +120,7 @@ void __tsan_func_exit() {
     if (own && own->watch && own->current) watch_return(own->watch);
 }
 
-// An instrumented module is linked so that its calls of these come here.
-void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
-    access(from, bytes, READS, HERE);
-    access(to, bytes, WRITES, HERE);
-    return memmove(to, from, bytes);
-}
-
+// An instrumented module is linked so that its calls of these come here; newer clang++ calls them by other names.
 void *__wrap_memmove(void *to, const void *from, size_t bytes) {
     access(from, bytes, READS, HERE);
     access(to, bytes, WRITES, HERE);
@@ -137,6 +131,11 @@ void *__wrap_memset(void *to, int value, size_t bytes) {
     access(to, bytes, WRITES, HERE);
     return memset(to, value, bytes);
 }
+
+void *__wrap_memcpy(void *, const void *, size_t) __attribute__((alias("__wrap_memmove")));
+void *__tsan_memcpy(void *, const void *, size_t) __attribute__((alias("__wrap_memmove")));
+void *__tsan_memmove(void *, const void *, size_t) __attribute__((alias("__wrap_memmove")));
+void *__tsan_memset(void *, int, size_t) __attribute__((alias("__wrap_memset")));
 
 }
 #pragma GCC visibility pop
