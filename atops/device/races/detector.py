@@ -60,6 +60,7 @@ class LaunchDetector:
         "races",
         "relaxed",
         "same_value",
+        "stored",
         "unread",
         "unwritten",
     )  # fmt: skip
@@ -79,7 +80,9 @@ class LaunchDetector:
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
         self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
-        self.unwritten: Unwritten | None = None  # of global memory, by address, what nothing has stored to
+        self.unwritten = Unwritten()  # of global memory, by address, what nothing had stored to when the launch began
+        # Of each memory that has such bytes, stores that `unwritten` knows nothing of yet: most are never loaded from.
+        self.stored: dict[int, list[Sequence[Rect]]] = {}
         self.unread: dict[tuple[Allocation, CodeType | None, int, bool], list[tuple[int, int]]] = {}  # and was loaded
         self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
 
@@ -127,22 +130,26 @@ class LaunchDetector:
 
     def begins_unwritten(self, memory: Allocation, ranges: Sequence[tuple[int, int]]) -> None:
         """Note bytes of a memory that nothing has stored to when the launch begins."""
-        if self.unwritten is None:
-            self.unwritten = Unwritten()
+        self.stored[memory.address] = []
         for start, stop in ranges:
             self.unwritten.bytes.add(memory.address + start, memory.address + stop)
 
     def look_at_unwritten(self, memory: Allocation, rows: Sequence[Rect], write: bool, entry: Entry) -> None:
-        """Take note of stores to such bytes, and of loads that come before any."""
+        """Take note of stores to a memory with such bytes, and of loads that come before any."""
         unwritten, base = self.unwritten, memory.address
-        assert unwritten is not None, "some is"
         with self.lock:
+            if (stored := self.stored.get(base)) is None:
+                return
+            while stored:  # one by one: other threads may add to it
+                unwritten.store(stored.pop())
             if write:
                 unwritten.store(rows)
             elif found := unwritten.load(rows):
                 ranges = self.unread.setdefault((memory, entry.code, entry.instruction, entry.relaxed), [])
                 ranges += [(start - base, stop - base) for start, stop in found]
                 unwritten.store(rows)  # told of once
+            if not unwritten.bytes.meets(base, base + memory.size):
+                del self.stored[base]
 
     def take_unread(self) -> list[Touched]:
         """Return the loads of what nothing had stored to, a line at a time; nothing a second time."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Accessed", "ThreadRaces")
 
+STORES: Final = 65_536  # to a memory that had unwritten bytes, before they are looked at
 NEVER_WAITED: Final = "transfer never waited for"
 NUMBERS: Final = (int, float, complex, np.generic)
 LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
@@ -210,8 +211,11 @@ class ThreadRaces:
             return
         launch = block.launch
         launch.memories[allocation.address] = allocation
-        if (unwritten := launch.unwritten) is not None and unwritten.bytes.starts:
-            launch.look_at_unwritten(allocation, rows, write, entry)
+        if launch.stored and (stored := launch.stored.get(allocation.address)) is not None:
+            if write and len(stored) < STORES:
+                stored.append(rows)
+            else:
+                launch.look_at_unwritten(allocation, rows, write, entry)
         log = launch.log
         for start, run, pitch, count in rows:
             log.rows.append((start, run, pitch, count, write, entry))
