@@ -54,6 +54,8 @@ def main(arguments: Any) -> int:
             print(source.lesson.solution())
         else:
             return _copy(source, arguments.text, arguments.open)
+    except BrokenPipeError:  # a reader that goes away early, which all commands know
+        raise
     except (InvalidValue, OSError, UnicodeDecodeError) as error:
         said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)
         print(f"atops learn: error: {said}", file=sys.stderr)
