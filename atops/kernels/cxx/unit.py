@@ -164,10 +164,13 @@ def _key(
 
 @cache
 def _ours() -> str:
-    """Return the digest of the headers that every program gets, and of what rewrites its text."""
+    """Return the digest of the headers that every program gets, and of what rewrites its text.
+
+    Where the headers lie is part of it: debug lines tell them from the program's own files by that.
+    """
     here = Path(__file__).parent
     files = [path for folder in (INCLUDE, SOURCES, here) for path in sorted(folder.rglob("*")) if path.suffix in _OURS]
-    return key_of([part for path in files for part in (path.name, path.read_bytes())])
+    return key_of([str(INCLUDE), *(part for path in files for part in (path.name, path.read_bytes()))])
 
 
 class _Texts:
