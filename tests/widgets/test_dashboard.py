@@ -6,7 +6,6 @@ import asyncio
 import queue
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,9 +68,9 @@ def test_all_stand_below_each_other_on_a_narrow_page(host: Host, tmp_path: Path)
     """Where there is less room each has the whole width, and nothing is wider than the page."""
     opened(host, tmp_path)
     host.thread.call(host.page.set_viewport_size, {"width": 800, "height": 900})
-    host.shown("section.atops-timeline").until("view.width < 800")
-    place = [boxes(host)[name] for name in NAMES]
-    assert all(above["bottom"] <= below["top"] for above, below in pairwise(place))
+    box = "document.querySelector(`section.atops-${%s}`).getBoundingClientRect()"
+    below = f"argument.slice(1).every((name, at) => {box % 'argument[at]'}.bottom <= {box % 'name'}.top)"
+    host.shown("section.atops-timeline").until(f"view.width < 800 && {below}", list(NAMES))
     assert host.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
