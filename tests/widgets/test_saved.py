@@ -87,11 +87,11 @@ def test_it_is_drawn_in_jupyterlab(
                        capture_output=True)  # fmt: skip
 
     async def opened() -> str:
-        context = await browser.browser.new_context()
+        context = await browser.browser.new_context(viewport={"width": 1280, "height": 4000})
         page = await context.new_page()
         await page.goto(f"{server.url}/lab/tree/{path.name}")
         await page.wait_for_function(IDLE)
-        # Cells below the screen are drawn when they come into view: both cells are looked for one after the other.
+        # Cells below the screen are drawn when they come into view, so the screen is high enough for all.
         await page.wait_for_function(f"{(SECTIONS if trusted else IMAGES).removeprefix('() => ')} >= {PICTURES - 1}")
         text = str(await page.evaluate("() => document.body.textContent"))
         await page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
