@@ -32,6 +32,7 @@ window.errors = [];
 addEventListener("error", (event) => errors.push(String(event.message)));
 addEventListener("unhandledrejection", (event) => errors.push(String(event.reason)));
 const models = {};
+const sent = new Set();
 const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 window.show = async (id, script, style, state, buffers, theme) => {
   const told = {...state};
@@ -43,7 +44,10 @@ window.show = async (id, script, style, state, buffers, theme) => {
     save_changes() {},
     on: (name, callback) => (heard[name] ??= []).push(callback),
     off: (name, callback) => { heard[name] = (heard[name] ?? []).filter((each) => each !== callback); },
-    send: (content) => window.toPython(id, content),
+    send(content) {
+      const heard = window.toPython(id, content).finally(() => sent.delete(heard));
+      sent.add(heard);
+    },
     fire: (name, ...rest) => (heard[name] ?? []).forEach((callback) => callback(...rest)),
   };
   const sheet = document.createElement("style");
@@ -58,6 +62,7 @@ window.show = async (id, script, style, state, buffers, theme) => {
   el.close = await (await import(url)).default.render({model, el});
   return el.id;
 };
+window.heard = async () => { while (sent.size) await Promise.allSettled(sent); };
 window.deliver = (id, content, buffers) => models[id]?.fire("msg:custom", content, buffers.map(bytes));
 window.update = (id, name, value) => { models[id]?.set(name, value); models[id]?.fire(`change:${name}`); };
 </script></body></html>"""
@@ -233,9 +238,12 @@ class Shown:
         self.selector = selector
 
     def get(self, expression: str, argument: Any = None) -> Any:
-        """Return the value of a JavaScript expression of `view` (and `argument`)."""
-        return self.host.evaluate(f"([selector, argument]) => {{ {self._view()} return {expression}; }}",
-                                  [self.selector, argument])  # fmt: skip
+        """Return the value of a JavaScript expression of `view` (and `argument`); what it sends has been heard."""
+        value = self.host.evaluate(
+            f"([selector, argument]) => {{ {self._view()} return {expression}; }}", [self.selector, argument]
+        )
+        self._hear()
+        return value
 
     def until(self, condition: str, argument: Any = None) -> Any:
         """Wait until an expression of `view` is true, and return its value; the test fails if it never is."""
@@ -246,14 +254,16 @@ class Shown:
         """Press keys with the canvas focused."""
         for key in keys:
             self.host.thread.call(self.host.page.locator(f"{self.selector} canvas").first.press, key)
+        self._hear()
 
     def click(self, x: float, y: float, button: str | None = None) -> None:
         """Click at a place of the canvas, or, with its test id, on a button."""
         if button is not None:
             self.host.thread.call(self.host.page.locator(f"{self.selector} [data-testid={button}]").click)
-            return
-        canvas = self.host.page.locator(f"{self.selector} canvas")
-        self.host.thread.call(canvas.click, position={"x": x, "y": y})
+        else:
+            canvas = self.host.page.locator(f"{self.selector} canvas")
+            self.host.thread.call(canvas.click, position={"x": x, "y": y})
+        self._hear()
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """Drag from one place of the canvas to another."""
@@ -263,11 +273,19 @@ class Shown:
         self.host.thread.call(mouse.down)
         self.host.thread.call(mouse.move, box["x"] + end[0], box["y"] + end[1], steps=4)
         self.host.thread.call(mouse.up)
+        self._hear()
 
     def screenshot(self, path: Path) -> None:
         """Write a picture of the widget."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.host.thread.call(self.host.page.locator(self.selector).screenshot, path=path)
+
+    def _hear(self) -> None:
+        """Return when Python has heard all that the page has sent: what a test does next comes after it.
+
+        In a notebook's page, where messages go through a kernel, it returns at once.
+        """
+        self.host.evaluate("() => window.heard?.()")
 
     def _view(self) -> str:
         return "const view = document.querySelector(selector)?.atops;"

@@ -14,7 +14,7 @@ from tests.widgets.live_cells import IMPORTS, RECORDS, SUM, WORK
 def test_a_dashboard_in_jupyterlab(browser: BrowserThread, server: Server) -> None:
     """While cells run, every widget shows what they do; selecting in one marks in all; nothing is fetched or fails."""
     server.write("lab.ipynb", [IMPORTS, "atops_widgets.watch(threads=True)", WORK])
-    notebook = Notebook(browser, server, "lab/tree/lab.ipynb")
+    notebook = Notebook(browser, server, "lab/workspaces/lab/tree/lab.ipynb")
     try:
         views = [notebook.shown(kind) for kind in WIDGETS]
         for view in views:

@@ -81,6 +81,7 @@ def cells() -> Iterator[Cells]:
     finally:
         atexit.unregister(shell.atexit_operations)
         shell.atexit_operations()
+        shell.restore_sys_module_state()  # its __main__ is empty from here on
         InteractiveShell.clear_instance()
 
 
