@@ -81,7 +81,8 @@ def test_it_is_drawn_in_jupyterlab(
 
     path = server.folder / f"saved{trusted:d}.ipynb"
     cells = [each for number, each in enumerate(saved.cells) if number != LIVE]
-    nbformat.write(nbformat.from_dict({**saved, "cells": cells}), path)
+    metadata = {**saved.metadata, "title": path.stem}  # what is trusted is the content, not the file: no two are alike
+    nbformat.write(nbformat.from_dict({**saved, "cells": cells, "metadata": metadata}), path)
     if trusted:
         subprocess.run([sys.executable, "-m", "jupyter", "trust", path], env=server.environment, check=True,
                        capture_output=True)  # fmt: skip
