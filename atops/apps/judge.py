@@ -22,7 +22,7 @@ from atops.checking.stepper import Stepper
 
 __all__ = ("Judge", "answer", "serve")
 
-
+Request = Mapping[str, Any]  # an object of JSON
 REQUESTS = ("load", "check", "start", "choices", "pick", "back", "finish", "explain")
 
 
@@ -36,7 +36,7 @@ class Judge:
         self._stepper: Stepper | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def load(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def load(self, request: Request) -> dict[str, object]:
         """Take a program: "script", a path, or "source", its text; "function", a function of it or "" for all of it."""
         path = request["script"]
         if request["source"]:
@@ -49,7 +49,7 @@ class Judge:
         self._program = program_of(path, request["function"])
         return {}
 
-    def check(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def check(self, request: Request) -> dict[str, object]:
         """Run it under many schedules, or the one that "strategy" is; return the report, and its text."""
         report = Checking(
             self._loaded(), request["schedules"], request["strategy"], (), self._options, request["seed"], 2,
@@ -57,19 +57,19 @@ class Judge:
         ).run()  # fmt: skip
         return {"report": json.loads(report.to_json()), "text": str(report)}
 
-    def start(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def start(self, request: Request) -> dict[str, object]:
         """Run it up to the first choice."""
         self._stepper = Stepper(
             self._loaded(), options=self._options, steps=request["steps"], backend=self._backend
         )  # fmt: skip
         return self._state()
 
-    def pick(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def pick(self, request: Request) -> dict[str, object]:
         """Have something come next, by its words or its position."""
         self._begun().pick(request["choice"])
         return self._state()
 
-    def back(self, request: Mapping[str, Any]) -> dict[str, object]:
+    def back(self, request: Request) -> dict[str, object]:
         """Take back the last picks."""
         self._begun().back(request["picks"])
         return self._state()

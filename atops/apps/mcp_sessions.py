@@ -22,6 +22,7 @@ from atops.checking.check import MOST_STEPS
 
 __all__ = ("Child", "Refused", "Sessions")
 
+Answer = dict[str, Any]  # an object of JSON
 MOST_SESSIONS: Final = 8
 MOST_SOURCE: Final = 1 << 20  # characters
 MOST_ANSWER: Final = 1 << 24  # bytes
@@ -40,7 +41,7 @@ class Child:
         self._answers, self._requests = BufferedByteReceiveStream(process.stdout), process.stdin
         self._busy = anyio.Lock()
 
-    async def ask(self, request: Mapping[str, object], seconds: float) -> dict[str, Any]:
+    async def ask(self, request: Mapping[str, object], seconds: float) -> Answer:
         """Return the answer. Raises Refused where there is none in time, and the child is over then, too."""
         async with self._busy:
             try:
@@ -58,7 +59,7 @@ class Child:
             except BaseException:
                 await self.end()  # cancelled: the answer would come to the next request
                 raise
-        answer: dict[str, Any] = json.loads(line)
+        answer: Answer = json.loads(line)
         if "error" in answer:
             raise Refused(answer["error"])
         return answer
@@ -83,9 +84,7 @@ class Sessions:
         self._sessions: dict[str, Child] = {}
         self._numbers = itertools.count(1)
 
-    async def judged(
-        self, program: Mapping[str, object], request: Mapping[str, object], seconds: float
-    ) -> dict[str, Any]:
+    async def judged(self, program: Mapping[str, object], request: Mapping[str, object], seconds: float) -> Answer:
         """Load a program into a child, ask that one thing, and end it."""
         child = await self._child(program, seconds)
         try:
@@ -93,7 +92,7 @@ class Sessions:
         finally:
             await child.end()
 
-    async def start(self, program: Mapping[str, object], seconds: float) -> dict[str, Any]:
+    async def start(self, program: Mapping[str, object], seconds: float) -> Answer:
         """Load a program, run it up to its first choice, and keep it as a session."""
         if len(self._sessions) >= MOST_SESSIONS:
             raise Refused(f"there are {MOST_SESSIONS} sessions ({', '.join(self._sessions)}): stop one first")
@@ -107,7 +106,7 @@ class Sessions:
         self._sessions[name] = child
         return {"session": name, **state}
 
-    async def ask(self, session: str, request: Mapping[str, object], seconds: float) -> dict[str, Any]:
+    async def ask(self, session: str, request: Mapping[str, object], seconds: float) -> Answer:
         """Ask a session. One whose process is over is forgotten."""
         child = self._sessions.get(session)
         if child is None:
@@ -119,7 +118,7 @@ class Sessions:
             if child.over:
                 self._sessions.pop(session, None)
 
-    async def stop(self, session: str) -> dict[str, Any]:
+    async def stop(self, session: str) -> Answer:
         """End a session."""
         child = self._sessions.pop(session, None)
         if child is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,15 @@ from atops.runtime.executables.file import (
     TensorRecord,
     pack,
 )
-from atops.runtime.executables.graph import dtype_name, functions_of, messages_in, onnx_package, tensor_type
+from atops.runtime.executables.graph import (
+    Message,
+    Package,
+    dtype_name,
+    functions_of,
+    messages_in,
+    onnx_package,
+    tensor_type,
+)
 
 __all__ = ("BuildOptions", "Ranges", "build_file")
 
@@ -84,7 +92,7 @@ def _request(clusters: int, memory: int) -> bytes:
     return REQUEST.pack(clusters, 0, False, False, BUNDLE.pack(CLUSTER_MODE, 0, 0, memory, 0, 0, 0, 0, clusters))
 
 
-def _read(onnx: Any, model: Any) -> Any:
+def _read(onnx: Package, model: Message) -> Message:
     """Return a copy of the model with all its tensors inside. Raises InvalidType, InvalidValue, OSError."""
     if isinstance(model, onnx.ModelProto):
         found = onnx.ModelProto()
@@ -110,7 +118,7 @@ def _read(onnx: Any, model: Any) -> Any:
     return found
 
 
-def _check_ranges(model: Any, ranges: Ranges) -> None:
+def _check_ranges(model: Message, ranges: Ranges) -> None:
     """Raise NotFound for a range of no dimension, InvalidValue for one without extents."""
     known = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     for name, bounds in ranges.items():
@@ -121,7 +129,7 @@ def _check_ranges(model: Any, ranges: Ranges) -> None:
             raise InvalidValue(f"the range of {name!r} is {bounds!r}; expected a least extent, and one no smaller")
 
 
-def _inferred(onnx: Any, model: Any, ranges: Ranges, at_most: bool) -> Any:
+def _inferred(onnx: Package, model: Message, ranges: Ranges, at_most: bool) -> Message:
     """Return the model with shapes inferred.
 
     Dimensions whose range is one extent have it; with `at_most`, the others have their largest.
@@ -146,7 +154,7 @@ def _inferred(onnx: Any, model: Any, ranges: Ranges, at_most: bool) -> Any:
         raise InvalidValue(f"the shapes of the model do not fit: {str(error).splitlines()[0]}") from error
 
 
-def _records(values: Iterable[Any], largest: Iterable[Any], ranges: Ranges) -> list[TensorRecord]:
+def _records(values: Iterable[Message], largest: Iterable[Message], ranges: Ranges) -> list[TensorRecord]:
     """Return the records of inputs or outputs; `largest` are the values at their largest extents."""
     tops = {value.name: value for value in largest}
     found = []
@@ -180,7 +188,7 @@ def _managed(names: Sequence[str], refit: bool | Collection[str]) -> frozenset[s
 
 
 def _constants(
-    stored: Iterable[Any], arrays: Mapping[str, object], managed: frozenset[str]
+    stored: Iterable[Message], arrays: Mapping[str, object], managed: frozenset[str]
 ) -> tuple[dict[SectionKind, bytes], list[ConstantRecord]]:
     """Return the sections of the constants, plain and managed, and where each lies."""
     laid = {True: bytearray(), False: bytearray()}
@@ -200,7 +208,7 @@ def _constants(
     return {kinds[each]: bytes(laid[each]) for each in sorted(present)}, records
 
 
-def _make_inputs(onnx: Any, graph: Any, wanted: Sequence[Any], constants: Sequence[ConstantRecord]) -> None:
+def _make_inputs(onnx: Package, graph: Message, wanted: Sequence[Message], constants: Sequence[ConstantRecord]) -> None:
     """Let the constants be the last inputs of the graph."""
     inputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in wanted]
     for each in constants:

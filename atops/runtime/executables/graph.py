@@ -19,6 +19,8 @@ from atops.runtime.executables.file import ConstantRecord, FunctionRecord, Param
 
 __all__ = ("Graph", "dtype_name", "fast_session", "functions_of", "messages_in", "onnx_package", "tensor_type")
 
+Package = Any  # onnx, which may be missing
+Message = Any  # one of its messages: protobuf makes their classes when it is imported
 Stop = Callable[[], AtopsError | None]
 
 
@@ -36,7 +38,7 @@ SILENT: Final = 4  # severity: fatal only; what fails is raised
 log = get_logger("atops.executable")
 
 
-def onnx_package() -> Any:
+def onnx_package() -> Package:
     """Return the package onnx. Raises NotSupported, naming the extra that installs it, where there is none."""
     try:
         import onnx
@@ -67,7 +69,7 @@ def _evaluator() -> type[Any]:
 class Graph:
     """A checked model without its constants, which are inputs here. Safe from several OS threads at once."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Message) -> None:
         self.model = model
         self._idle = [_evaluator()(model)]
         self._session: Any = UNTRIED
@@ -150,7 +152,7 @@ class Graph:
             raise InvalidImage("the executable's tables do not tell of the inputs, outputs and functions of its graph")
 
 
-def tensor_type(value: Any) -> tuple[int, str, int]:
+def tensor_type(value: Message) -> tuple[int, str, int]:
     """Return ONNX's number of a value's element type, its name, and its rank. Raises NotSupported for other values."""
     kind = value.type
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
@@ -167,7 +169,7 @@ def dtype_name(element: int, what: str) -> str:
         raise NotSupported(f"{what!r} has ONNX's element type {element}, which device memory cannot hold") from None
 
 
-def functions_of(model: Any) -> tuple[FunctionRecord, ...]:
+def functions_of(model: Message) -> tuple[FunctionRecord, ...]:
     """Return the functions of a model. A parameter whose type the function does not declare is float32.
 
     Raises NotSupported for types that no device memory holds.
@@ -195,7 +197,7 @@ def _first_line(error: Exception) -> str:
 # ---- the fast way to evaluate
 
 
-def fast_session(model: Any) -> Any:
+def fast_session(model: Message) -> Any:
     """Return a session of the optional package onnxruntime, which evaluates faster; None where that is not installed.
 
     None too where the model is better left to the reference: with element types that numpy does not have, with
@@ -222,7 +224,7 @@ def fast_session(model: Any) -> Any:
         return None
 
 
-def messages_in(message: Any, kind: str) -> Iterator[Any]:
+def messages_in(message: Message, kind: str) -> Iterator[Message]:
     """Yield every message of a kind inside one, however deep: "TensorProto" in attributes, "NodeProto" in bodies."""
     if message.DESCRIPTOR.name == kind:
         yield message
