@@ -232,6 +232,8 @@ class _Rewriter(Declarations):
         for each in self.given[place:end]:
             self._count_lines(each)
         out.append(self._join(place, end))
+        if out is self.main:
+            self.beginning = len(out)
         return end
 
     # ---- launches
@@ -358,6 +360,7 @@ class _Rewriter(Declarations):
             scope = "::".join(["", *(each for each in self.scopes if each), f"__atops_memory_{number}"])
             self.shared.update({each: f"atops::shared_memory<{scope}>().{each}" for each in names})
             return end + 1
+        self.hidden.update(names)  # where the top of the text has such a name, too
         place_of_all = f"__atops_place_{number}"
         refs = f"auto &{place_of_all} = atops::{function}<__atops_memory_{number}>();"
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
@@ -424,6 +427,7 @@ class _Rewriter(Declarations):
             self.shared[name] = f"atops::dynamic_shared<{kind}>()"
             out.append(skipped)
         else:
+            self.hidden.add(name)
             out.append(f"[[maybe_unused]] {kind} *{name} = atops::dynamic_shared<{kind}>();{skipped}")
         self.line += self._join(place, end).count("\n")
         return end + 1
@@ -443,7 +447,11 @@ class _Rewriter(Declarations):
                 at = closing(self.given, self._next(at + 1)) + 1
             else:
                 break
-        if "__global__" in words:
+        if not {"__device__", "__host__"}.isdisjoint(words) and self._text(at) in _SPACES:
+            pass  # `__device__ __shared__` is `__shared__`
+        elif "__global__" in words:
+            if both := {"__device__", "__host__"}.intersection([*words, self._before(place)]):
+                self._fault(f"a kernel is no {min(both)} function, too (TOPS C++, 8.1)")
             self._kernel(place, at, "__cooperative__" in words or self._before(place) == "__cooperative__")
         elif "__constant__" in words or self._is_variable(at):
             self._variable(words, place, at, out)

@@ -41,13 +41,23 @@ struct Mask {
     Mask made; \
     for (int each = 0; each < lanes; ++each) made.lane[each] = (expression); \
     return made
-    friend Mask operator&(const Mask &x, const Mask &y) { ATOPS_EACH(x.lane[each] & y.lane[each]); }
-    friend Mask operator|(const Mask &x, const Mask &y) { ATOPS_EACH(x.lane[each] | y.lane[each]); }
-    friend Mask operator^(const Mask &x, const Mask &y) { ATOPS_EACH(x.lane[each] ^ y.lane[each]); }
-    friend Mask operator~(const Mask &x) { ATOPS_EACH(x.lane[each] ^ 1); }
+#define ATOPS_LOGIC(op) \
+    friend Mask operator op(const Mask &x, const Mask &y) requires(WIDTH < 8) { ATOPS_EACH(x.lane[each] op y.lane[each]); }
+#define ATOPS_COMPARISON(op) \
+    friend Mask operator op(const Mask &x, const Mask &y) { ATOPS_EACH(x.lane[each] op y.lane[each]); }
+    ATOPS_LOGIC(&)
+    ATOPS_LOGIC(|)
+    ATOPS_LOGIC(^)
+    friend Mask operator~(const Mask &x) requires(WIDTH < 8) { ATOPS_EACH(x.lane[each] ^ 1); }
+    ATOPS_COMPARISON(==)
+    ATOPS_COMPARISON(!=)
+    ATOPS_COMPARISON(<)
+    ATOPS_COMPARISON(<=)
+    ATOPS_COMPARISON(>)
+    ATOPS_COMPARISON(>=)
+#undef ATOPS_COMPARISON
+#undef ATOPS_LOGIC
 #undef ATOPS_EACH
-    friend Mask operator==(const Mask &x, const Mask &y) { return ~(x ^ y); }
-    friend Mask operator!=(const Mask &x, const Mask &y) { return x ^ y; }
 };
 
 template <class T, int BYTES>
