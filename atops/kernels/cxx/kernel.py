@@ -52,6 +52,15 @@ class NativeKernel(Kernel[...]):
         """As of any kernel."""
         return NativeKernel(self.module, self.row, self.found, arch)
 
+    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
+
+        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
+        """
+        loaded = self.module.on(chip, watched)
+        plain = loaded.module is self.module.module
+        return loaded, (self.row.enter or 0) if plain else entry_of(loaded.module, self.row)
+
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> NativeLaunch:
         """As of any kernel."""
         bound = super().bind(args, kwargs)
@@ -94,14 +103,10 @@ class NativeLaunch(BoundKernel):
         self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
 
     def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
-        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
-
-        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
-        """
+        """As the kernel says."""
         kernel: Any = self.kernel
-        loaded = kernel.module.on(chip, watched)
-        plain = loaded.module is kernel.module.module
-        return loaded, kernel.row.enter if plain else entry_of(loaded.module, kernel.row)
+        found: tuple[Loaded, int] = kernel.on(chip, watched)
+        return found
 
     def find(self, address: int, chip: Chip) -> Allocation | None:
         """Return the live memory of the chip that an address of the host is in, where its arena lies at home."""
@@ -121,16 +126,22 @@ class NativeLaunch(BoundKernel):
 
 
 class ProgramKernel(NativeKernel):
-    """A kernel of a program: where it is entered, and how many bytes each of its arguments has."""
+    """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has."""
 
-    def __init__(self, loaded: Loaded, name: str, enter: int, sizes: Sequence[int], cooperative: bool) -> None:
-        self.loaded, self.enter, self.sizes = loaded, enter, tuple(sizes)
+    def __init__(
+        self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int], cooperative: bool
+    ) -> None:  # fmt: skip
+        self._on, self.sizes = on, tuple(sizes)
         Kernel.__init__(self, _stand_in(name, ["arguments"]), name, cooperative, None)
         given = np.dtype(f"V{max(1, sum(sizes))}")
         self.parameters = {"arguments": StructParameter(name, "arguments", given, False)}
         self._uses_dynamic_shared = False  # none is needed
         self._constant_bytes = 0
         self.target = None
+
+    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        """As of any native kernel."""
+        return self._on(chip, watched)
 
     def held_to(self, arch: str) -> ProgramKernel:
         """Itself: it is compiled for the program's devices."""
@@ -166,11 +177,6 @@ class ProgramLaunch(NativeLaunch):
         words = np.frombuffer(data, np.uint64, len(data) // WORD)
         found = (self.find(int(each), chip) for each in words if each)
         return list(dict.fromkeys(each for each in found if each is not None))
-
-    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
-        """Return the program's one module, and where the kernel begins; there is none whose accesses are seen."""
-        kernel: Any = self.kernel
-        return kernel.loaded, kernel.enter
 
 
 class StructParameter(Parameter):

@@ -79,14 +79,25 @@ def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable],
         'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
         "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
         f"{len(kernels)}, atops_variables, {len(variables)}}};\nreturn &module;\n}}\n"
-        + (PROGRAM if main else "")
+        + (_functions(kernels) + PROGRAM if main else "")
     )
+
+
+def _functions(kernels: Sequence[CxxKernel]) -> str:
+    """Return the table of the kernels' functions, by whose addresses host code launches them, too."""
+    addresses = "".join(f"reinterpret_cast<const void *>(&{_spelled(each)}), " for each in kernels)
+    table = f"extern const void *const atops_functions[] = {{{addresses}nullptr}};\n"
+    return f'extern "C" {{ __attribute__((visibility("default"))) {table}}}\n'
+
+
+def _spelled(kernel: CxxKernel) -> str:
+    """Return its name as the compiler has it: this part is rewritten by nobody."""
+    return re.sub(r"\b__([fb][fp]16)\b", r"__atops_\1", kernel.name)
 
 
 def _expanded(kernel: CxxKernel) -> str:
     """Return a row of the table; the preprocessor is over, so no macro makes it."""
-    made = re.sub(r"\b__([fb][fp]16)\b", r"__atops_\1", kernel.name)  # this part is rewritten by nobody
-    entry = f"atops::Entry<&{made}>"
+    entry = f"atops::Entry<&{_spelled(kernel)}>"
     names = " ".join(kernel.parameters)
     return (
         f'{{"{kernel.name.removeprefix("::")}", {entry}::enter, {entry}::rows, {entry}::count, '

@@ -244,17 +244,25 @@ class _Rewriter(Declarations):
         while self._text(at) == "::":
             at = self._next(self._next(at + 1) + 1)
         if self._text(at) == "<":
-            depth = 0
-            while at < len(self.given):
-                text = self._text(at)
-                if text in (";", "{", "}", "<<<"):
-                    return None
-                depth += (text == "<") - (text == ">") - 2 * (text == ">>")
-                at += 1
-                if depth <= 0:
-                    break
-            at = self._next(at)
+            if (end := self._behind_arguments(at)) is None:
+                return None
+            at = self._next(end)
+            if self.program and self.found.templates:  # host code may want its address
+                self._instantiate(spelled(self._join(place, end)))
         return at if self._text(at) == "<<<" and self._before(place) != "::" else None
+
+    def _behind_arguments(self, at: int) -> int | None:
+        """Return the place behind the arguments of a template that begin at `at`; None where these are none."""
+        depth = 0
+        while at < len(self.given):
+            text = self._text(at)
+            if text in (";", "{", "}", "<<<"):
+                return None
+            depth += (text == "<") - (text == ">") - 2 * (text == ">>")
+            at += 1
+            if depth <= 0:
+                break
+        return at
 
     def _launch(self, place: int, opening: int, out: list[str]) -> int:
         """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call."""
@@ -264,7 +272,7 @@ class _Rewriter(Declarations):
             return place + 1
         name = self._rewritten(place, opening).strip()
         given = self._rewritten(opening + 1, closing_at).strip()
-        self._instantiate(spelled(self._join(place, opening)), out)
+        self._instantiate(spelled(self._join(place, opening)))
         known = {each.name.rpartition("::")[2] for each in self.found.kernels}
         plain = "<" in name or name.rpartition("::")[2] in known
         kind = f"decltype(&{name})" if plain else "void"  # the arguments of a template are deduced by the call
@@ -276,8 +284,8 @@ class _Rewriter(Declarations):
         self.line += self._join(place, closing_at + 1).count("\n")
         return closing_at + 1
 
-    def _instantiate(self, name: str, out: list[str]) -> None:
-        """Note the kernel that a launch makes of a template, if the arguments mean the same at the end."""
+    def _instantiate(self, name: str) -> None:
+        """Note the kernel that a launch, or its address, makes of a template, if its arguments are plain."""
         plain, _, arguments = name.partition("<")
         scopes = [each for each in self.scopes if each]
         found = (self.found.templates.get("::".join([*scopes[:end], plain])) for end in range(len(scopes), -1, -1))

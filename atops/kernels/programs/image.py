@@ -19,12 +19,13 @@ from typing import Any, TypeVar, get_type_hints
 
 from atops.base.errors import InvalidImage, InvalidType
 
-__all__ = ("CodeImage", "FunctionEntry", "VariableEntry", "image_size")
+__all__ = ("HEADER_BYTES", "CodeImage", "FunctionEntry", "VariableEntry", "image_size")
 
 MAGIC = b"\x7fATOPS\r\n"  # no text begins so, and a transfer that changes ends of lines shows
 VERSION = 1
 MOST_BYTES = 64 << 20
 _HEADER = struct.Struct("<8sHHIQ16s32s")  # magic, version, sections, zero, size of all, architecture, digest
+HEADER_BYTES = _HEADER.size
 _SECTION = struct.Struct("<4sIQQ")  # tag, crc32, offset, size
 _DIGEST = slice(_HEADER.size - 32, _HEADER.size)
 _TAGS = (b"META", b"FUNC", b"VARS", b"HEAD", b"TEXT")

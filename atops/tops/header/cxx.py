@@ -48,6 +48,21 @@ inline topsError_t topsFreeAsync(void *ptr, topsStream_t stream) {
     topsError_t done = topsStreamSynchronize(stream);
     return done == topsSuccess ? topsFree(ptr) : done;
 }
+// A kernel is its function, as the text has it, or the pointer to it.
+template <class... P>
+inline topsError_t topsLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **args, size_t shared = 0,
+                                    topsStream_t stream = nullptr) {
+    return topsLaunchKernel(reinterpret_cast<const void *>(kernel), grid, block, args, shared, stream);
+}
+template <class... P>
+inline topsError_t topsLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **args,
+                                               size_t shared = 0, topsStream_t stream = nullptr) {
+    return topsLaunchCooperativeKernel(reinterpret_cast<const void *>(kernel), grid, block, args, shared, stream);
+}
+template <class... P>
+inline topsError_t topsFuncGetAttributes(topsFuncAttributes *attributes, void (*kernel)(P...)) {
+    return topsFuncGetAttributes(attributes, reinterpret_cast<const void *>(kernel));
+}
 // A variable of the device is named by its address, as the text has it, or by itself.
 template <class T>
 concept topsSymbol = !std::is_pointer_v<T> && !std::is_array_v<T> && !std::is_null_pointer_v<T>;

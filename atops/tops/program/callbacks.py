@@ -16,9 +16,10 @@ from atops.base.errors import AtopsError
 from atops.bridge.declarations import CParameter, Function
 from atops.bridge.pointers import operand
 from atops.bridge.structs import Struct
-from atops.tops.header import enumerations, structs
+from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
+from atops.tops.program import compiling, launching
 
 __all__ = ("callbacks", "memory_of", "supported")
 
@@ -29,6 +30,7 @@ NUMBERS: dict[str, Any] = {
     "bool": ctypes.c_bool, "topsDevice_t": ctypes.c_int, "topsError_t": ctypes.c_int,
 }  # fmt: skip
 POINTERS = frozenset((*HANDLES, "topsDeviceptr_t", "void *", "const void *"))
+OF_KERNELS = frozenset(("func", "f", "function_address"))  # pointers to functions
 SIZE = "sizeBytes"  # of the memory at each plain pointer of a function
 Callback = Callable[..., Any]
 
@@ -74,7 +76,7 @@ def _type_of(parameter: CParameter, out: bool) -> Any:
         return ctypes.c_void_p
     if name in NUMBERS:
         return NUMBERS[name]
-    if hasattr(enumerations, name):
+    if hasattr(enumerations, name) or hasattr(error_codes, name):
         return ctypes.c_int
     kind = getattr(structs, name, None)
     if isinstance(kind, type) and issubclass(kind, Struct):
@@ -131,6 +133,8 @@ def _called(function: Function) -> Callback:
 def _python_of(parameter: CParameter, values: dict[str, Any]) -> Any:
     """Return what Python's function takes for an argument."""
     value = values[parameter.name]
+    if parameter.type == "const void *" and parameter.name in OF_KERNELS:
+        return launching.FUNCTIONS.get(value or 0, value or 0)
     if parameter.type in ("void *", "const void *"):
         return memory_of(value, values.get(SIZE))
     if isinstance(value, bytes):
@@ -227,4 +231,6 @@ _SPECIAL: dict[str, Callback] = {
     "topsMemcpyFromSymbol": _from_symbol,
     "topsMemcpyFromSymbolAsync": _from_symbol,
     "topsGetSymbolAddress": _symbol_address,
+    **compiling.CALLS,
+    **launching.CALLS,
 }

@@ -9,17 +9,15 @@ import ctypes
 import os
 import signal
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import atops.tops as tops
 from atops.bridge.handles import current_device
 from atops.device.native.library import Dim, load_module
-from atops.kernels.cxx.kernel import ProgramKernel
-from atops.kernels.cxx.variables import Loaded, LoadedModule
-from atops.tops.header.structs import dim3
+from atops.kernels.cxx.variables import LoadedModule
 from atops.tops.program.callbacks import callbacks
+from atops.tops.program.launching import add_kernels, launching
 
 __all__ = ("main",)
 
@@ -49,7 +47,8 @@ def main(arguments: list[str]) -> int:
     module = load_module(Path(path))
     loaded = LoadedModule(module, Path(name).stem, lambda: module).on(current_device().context.chip, watched=False)
     library: Any = loaded.module.library
-    launch = LAUNCH(_launching(loaded))
+    launch = LAUNCH(launching(loaded))
+    add_kernels(loaded)
     functions, table = callbacks()
     host = _Host(ctypes.addressof(table), launch)
     library.atops_set_host(ctypes.byref(host))
@@ -59,26 +58,6 @@ def main(arguments: list[str]) -> int:
     tops.topsDeviceSynchronize()
     del functions
     return code & 0xFF
-
-
-def _launching(loaded: Loaded) -> Any:
-    """Return what a launch of the host code calls."""
-
-    @cache
-    def kernel(name: str, begin: int, sizes: tuple[int, ...], cooperative: bool) -> ProgramKernel:
-        return ProgramKernel(loaded, name, begin, sizes, cooperative)
-
-    def launch(
-        name: bytes, cooperative: int, begin: int, places: Any, sizes: Any, count: int, grid: Any, block: Any,
-        shared: int, stream: int | None,
-    ) -> None:  # fmt: skip
-        each = tuple(sizes[:count])
-        data = b"".join(ctypes.string_at(place, size) for place, size in zip(places[:count], each, strict=True))
-        found = kernel(name.decode(), begin, each, bool(cooperative))
-        blocks, threads = (dim3(given[0].x, given[0].y, given[0].z) for given in (grid, block))
-        tops.topsLaunchKernel(found, blocks, threads, [data or b"\0"], shared, stream or 0)
-
-    return launch
 
 
 if __name__ == "__main__":

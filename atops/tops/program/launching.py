@@ -1,0 +1,165 @@
+"""Launches by host code in C++: `kernel<<<...>>>`, and the functions that take arrays of pointers to the arguments.
+
+A kernel is named by the address of its function, or by the handle of a function of a module. The sizes of its arguments
+are known; pointers among them are what the program has computed, and are looked at where the kernel uses them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+import atops.tops as tops
+from atops.base.errors import AtopsError
+from atops.bridge.handles import live, register
+from atops.device.chip import Chip
+from atops.kernels.cxx.kernel import NativeKernel, ProgramKernel
+from atops.kernels.cxx.variables import Loaded
+from atops.kernels.kernel import Kernel
+from atops.tops.functions.launch import LoadedFunction, places_of
+from atops.tops.header.structs import dim3
+
+__all__ = ("CALLS", "FUNCTIONS", "add_kernels", "launching", "words_at")
+
+Callback = Callable[..., Any]
+
+# The program's own kernels, by the addresses of their functions.
+FUNCTIONS: dict[int, ProgramKernel] = {}
+_TWINS: WeakKeyDictionary[LoadedFunction, int] = WeakKeyDictionary()
+
+
+def add_kernels(loaded: Loaded) -> None:
+    """Let the program's kernels be launched by the addresses of their functions."""
+    library: Any = loaded.module.library
+    addresses = (ctypes.c_void_p * len(loaded.module.kernels)).in_dll(library, "atops_functions")
+    for address, row in zip(addresses, loaded.module.kernels, strict=True):
+        sizes = [row.parameters[each].bytes for each in range(row.count)]
+        FUNCTIONS[address] = _kernel_at(loaded, row.name.decode(), row.enter, sizes, bool(row.cooperative))
+
+
+def launching(loaded: Loaded) -> Callback:
+    """Return what `kernel<<<...>>>` calls."""
+
+    @cache
+    def kernel(name: str, enter: int, sizes: tuple[int, ...], cooperative: bool) -> ProgramKernel:
+        return _kernel_at(loaded, name, enter, sizes, cooperative)
+
+    def launch(
+        name: bytes, cooperative: int, enter: int, places: Any, sizes: Any, count: int, grid: Any, block: Any,
+        shared: int, stream: int | None,
+    ) -> None:  # fmt: skip
+        each = tuple(sizes[:count])
+        found = kernel(name.decode(), enter, each, bool(cooperative))
+        data = _bytes_at(places[:count], each)
+        tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
+
+    return launch
+
+
+def _kernel_at(loaded: Loaded, name: str, enter: int, sizes: Sequence[int], cooperative: bool) -> ProgramKernel:
+    def on(chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        return loaded, enter
+
+    return ProgramKernel(on, name, sizes, cooperative)
+
+
+def _dims(given: Any) -> dim3:
+    return dim3(given.x, given.y, given.z)
+
+
+def words_at(address: int | None, count: int) -> list[int]:
+    """Return so many words of an array of pointers or handles; none of a null pointer."""
+    return [] if not address else [each or 0 for each in (ctypes.c_void_p * count).from_address(address)]
+
+
+def _bytes_at(places: Sequence[int | None], sizes: Sequence[int]) -> bytes:
+    """Return the bytes of all arguments; a kernel without arguments gets one that it does not look at."""
+    given = zip(places, sizes, strict=True)
+    return b"".join(ctypes.string_at(place, size) for place, size in given if place) or b"\0"
+
+
+# ---- launches with an array of pointers
+
+
+def _given(function: int | None, parameters: int | None) -> tuple[Any, list[Any]]:
+    """Return what is launched, and its arguments, read where the array's pointers point to."""
+    kernel, launched = _known(function)
+    if kernel is None:
+        return launched, []
+    if isinstance(kernel, ProgramKernel):
+        return launched, [_bytes_at(words_at(parameters, len(kernel.sizes)), kernel.sizes)] if parameters else []
+    places, _, _ = places_of(kernel)  # a kernel in Python
+    types = [each.type for each in places]
+    pointers = words_at(parameters, len(types))
+    return launched, [
+        ctypes.c_void_p.from_address(at).value or 0 if each.parameter.memory
+        else _number(ctypes.string_at(at, each.type.itemsize), each.type)
+        for each, at in zip(places, pointers, strict=False)
+    ]  # fmt: skip
+
+
+def _number(data: bytes, kind: Any) -> Any:
+    return np.frombuffer(data, kind, 1)[0]
+
+
+def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
+    """Return the kernel that is launched, and what stands for it; no kernel where the launch says what is wrong."""
+    own = FUNCTIONS.get(function or 0)
+    if own is not None:
+        return own, own
+    try:
+        found = live(function, LoadedFunction)
+    except AtopsError:
+        return None, function
+    kernel = found.kernel
+    if not isinstance(kernel, NativeKernel):
+        return kernel, function
+    if found not in _TWINS:  # what takes the arguments as they lie in memory
+        sizes = [each.bytes for each in kernel.kinds]
+        made = LoadedFunction(ProgramKernel(kernel.on, kernel.name, sizes, kernel.cooperative), found.context)
+        _TWINS[found] = register(made, found.context)
+    twin = _TWINS[found]
+    return live(twin, LoadedFunction).kernel, twin
+
+
+def _launch_kernel(
+    function: int | None, grid: Any, block: Any, parameters: int | None, shared: int, stream: int | None
+) -> int:  # fmt: skip
+    launched, given = _given(function, parameters)
+    return int(tops.topsLaunchKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])
+
+
+def _launch_cooperative(
+    function: int | None, grid: Any, block: Any, parameters: int | None, shared: int, stream: int | None
+) -> int:  # fmt: skip
+    launched, given = _given(function, parameters)
+    return int(tops.topsLaunchCooperativeKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])
+
+
+def _launch_function(
+    function: int | None, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int | None,
+    parameters: int | None, extra: int | None,
+) -> int:  # fmt: skip
+    sizes = gx, gy, gz, bx, by, bz
+    if extra and not parameters:
+        key, buffer, second, size, last = words_at(extra, 5)
+        count = ctypes.c_size_t.from_address(size).value if size else 0
+        data = ctypes.create_string_buffer(ctypes.string_at(buffer, count), count) if buffer else None
+        found = tops.topsModuleLaunchKernel(function or 0, *sizes, shared, stream or 0, None,
+                                            (key, data, second, count, last))  # fmt: skip
+        return int(found[0])
+    launched, given = _given(function, parameters)
+    both = [extra] if extra else None  # refused
+    return int(tops.topsModuleLaunchKernel(launched, *sizes, shared, stream or 0, given or None, both)[0])
+
+
+CALLS: dict[str, Callback] = {
+    "topsLaunchKernel": _launch_kernel,
+    "topsLaunchCooperativeKernel": _launch_cooperative,
+    "topsModuleLaunchKernel": _launch_function,
+}
