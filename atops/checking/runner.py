@@ -73,12 +73,11 @@ class Runner:
     def __call__(self, chooser: Chooser) -> Ended:
         """Run once. What the program raises is how it failed; Ctrl-C comes out."""
         self.chooser = chooser
-        executor = self._executor(self.options, self.program, self.backend)
         try:
-            return self._once(self.options, executor)
+            return self._once(self.options, self._executor(self.options, self.program, self.backend))
         finally:
-            self.string = self.executor.said()  # and nothing else of the run
-            del self.executor, self.chooser
+            self.string = self.executor.said()
+            del self.executor, self.chooser  # nothing here holds the run any more: the collector finds all of it
             self.runs += 1
             collect(2 if self.runs % COLLECT_ALL == 0 else OLDER)
 
