@@ -128,6 +128,8 @@ class EmulatorOptions:
       start with need, and end after ten idle seconds. Done callbacks and observers have as many of their own.
     - `slice`: how many suspensions of a block's threads are served before other work gets a turn.
     - `warm_bytes`: freed device memory that stays resident before pages go back to the system.
+    - `native_process`: run each launch of a kernel in C++ in a process of its own, so that its crash ends that process
+      only and fails the launch (docs/cxx.md). Not one that is watched, in strict mode or by the detectors.
     - `esl`: True or False gives or takes the ESL ring of a gcu300 board; None is the architecture's default.
     """
 
@@ -146,6 +148,7 @@ class EmulatorOptions:
     slice: int = 256
     callback_threads: int = 64
     warm_bytes: int = 256 << 20
+    native_process: bool = False
     esl: bool | None = None
 
     def __post_init__(self) -> None:  # one test a field
@@ -173,7 +176,7 @@ class EmulatorOptions:
             raise InvalidValue(f"abort_grace is {self.abort_grace!r}; expected seconds, 0 to {MAX_SECONDS}")
 
     def _check_types(self) -> None:
-        for name in ("strict", "detect"):
+        for name in ("strict", "detect", "native_process"):
             if not isinstance(value := getattr(self, name), bool):
                 raise InvalidValue(f"{name} is {value!r}; expected True or False")
         if not (self.schedule is None or isinstance(self.schedule, Chooser) or _is_schedule(self.schedule)):

@@ -118,7 +118,7 @@ class Board(InProcess):
         self.tracer.on_detailed = teller(self)
         self.arch = architecture(self.options.arch)
         self.topology = Topology.of(self.arch, self.options.devices, self.options.esl)
-        self.host = HostMemory()
+        self.host = HostMemory(options.native_process)
         self.poller = Poller(self.lock, executor, STORES_NS, Watch.test)
         self.stall = StallWatch(self)
         self.host_tasks = Poller(self.lock, executor, LOOPS_NS, HostCoroutine.look)

@@ -65,8 +65,12 @@ class HostMemory:
     and `unregister` never wait for the lock, so that finalizers may call them.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing; windows of device addresses are opened as they are needed."""
+    def __init__(self, shared: bool = False) -> None:
+        """Start with nothing; windows of device addresses are opened as they are needed.
+
+        `shared`: with processes that are forked from this one, which is how native kernels run apart.
+        """
+        self._shared = shared
         self._lock = make_lock()
         self._windows: list[Banks] = []  # opened as they are needed
         self._live: dict[int, tuple[_Kind, Allocation]] = {}
@@ -105,7 +109,7 @@ class HostMemory:
 
         Size 0 gives distinct addresses and no bytes. Raises InvalidValue for a negative size, OutOfMemory.
         """
-        data, view, host = _pages(size)
+        data, view, host = _pages(size, self._shared)
         return self._enter(_Kind.PINNED, data, view, host, flags, caller() if site is None else site, label)
 
     def managed(self, size: int, flags: int = 0, *, site: object = None, label: str = "") -> Allocation:
@@ -113,7 +117,7 @@ class HostMemory:
 
         Raises as `allocate` does.
         """
-        data, view, host = _pages(size)
+        data, view, host = _pages(size, self._shared)
         return self._enter(_Kind.MANAGED, data, view, host, flags, caller() if site is None else site, label)
 
     def register(self, buffer: object, flags: int = 0, *, site: object = None, label: str = "") -> Allocation:
@@ -288,13 +292,13 @@ class AddressSpace:
         return f"<AddressSpace of {len(self._slots)} devices>"
 
 
-def _pages(size: int) -> tuple[Bytes, memoryview, int]:
-    """Map `size` zero bytes of this process alone; they go when the last view of them dies."""
+def _pages(size: int, shared: bool) -> tuple[Bytes, memoryview, int]:
+    """Map `size` zero bytes, of this process alone unless `shared`; they go when the last view of them dies."""
     size = operator.index(size)
     if size < 0:
         raise InvalidValue(f"an allocation of {size} bytes; expected 0 or more")
     try:
-        pages = mmap.mmap(-1, size or 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages = mmap.mmap(-1, size or 1, flags=(mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE) | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
         raise OutOfMemory(f"the system has no {size} bytes of host memory: {error}") from error
     data: Bytes = np.frombuffer(pages, np.uint8)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterable, Sequence
+from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.errors import (
@@ -53,6 +54,9 @@ NAGGING = 0.005  # seconds between two attempts to end a run that does not end b
 KINDS: dict[int, type[AtopsError]] = {
     1: LaunchFailure, 2: DteError, 3: IllegalAddress, 4: KernelDeadlock, 5: LaunchOutOfResources, 6: KernelAssert,
 }  # fmt: skip
+
+
+ENDED = 9  # Fault::process_ended
 
 
 class NativeLoaded(Protocol):
@@ -113,6 +117,10 @@ class _Plan:
         self._table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
         run.ranges, run.range_count = self._table, len(ranges)
         run.find, run.print = _FIND, _PRINT
+        # What is watched is seen here, and held to its memory before it is used.
+        run.apart = grid.options.native_process and grid.detector is None
+        if run.apart:
+            _check_shared(self.memory)
         self.watching: Watching | None = None
         if grid.detector is not None:
             self.watching = Watching(grid, module, self.found)
@@ -193,7 +201,7 @@ class NativeBlock(Block):
         entry: Any = grid.entry
         try:
             run, kept = self._prepared(entry, blocks)
-        except (OutOfMemory, CompilationError) as error:
+        except (OutOfMemory, CompilationError, IllegalAddress) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
             return grid.stop(_failure(LaunchFailure, f"kernel {grid.name}: {type(error).__name__}: {error}"))
@@ -276,6 +284,8 @@ class NativeBlock(Block):
         kind = KINDS.get(fault)
         if grid.error is not None:
             return  # it was stopped, and the grid knows why
+        if fault == ENDED:
+            return grid.stop(LaunchFailure(f"kernel {grid.name}: {_end_of(run)}"))
         if kind is None:
             kind, run.fault_text = LaunchFailure, b"stopped by a signal"
         block, thread = _index(run.fault_block), _index(run.fault_thread)
@@ -378,6 +388,27 @@ class NativeBlock(Block):
     def running(self) -> list[KernelThread]:
         """Return none: its threads are no objects of Python."""
         return []
+
+
+def _check_shared(memory: Iterable[Allocation]) -> None:
+    """Raise IllegalAddress for memory of this process alone: what another one stored to it would be lost."""
+    if not (given := [each for each in memory if each.device is None and each.alive and each.size]):
+        return
+    with open("/proc/self/maps") as file:
+        rows = [line.split(maxsplit=2) for line in file]
+    alone = [[int(end, 16) for end in place.split("-")] for place, access, _ in rows if access.endswith("p")]
+    for each in given:
+        if any(low <= each.host_address < high for low, high in alone):
+            raise IllegalAddress(f"it runs in a process of its own, which cannot reach {each!r}: use pinned memory")
+
+
+def _end_of(run: Run) -> str:
+    """Say how the process of a run ended before its end; what it had stored is stored."""
+    if run.fault_address:
+        how = f"was ended by {Signals(run.fault_address).name}"
+    else:
+        how = f"ended with code {run.fault_bytes}"
+    return f"the process that it ran in {how}; the next launch runs in another one"
 
 
 def _failure(kind: type[AtopsError], text: str) -> Any:

@@ -41,11 +41,12 @@ __all__ = (
     "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
 )  # fmt: skip
 
-VERSION = 3
+VERSION = 4
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
-UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp", "library.cpp")
+UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp", "library.cpp",
+         "apart.cpp")
 
 # Calls of these go to `library.cpp`: a kernel cannot make them.
 NOT_IN_KERNELS = (
@@ -134,6 +135,7 @@ class Run(Structure):
         ("fault_file", c_char * 512), ("fault_line", c_int32), ("fault_text", c_char * 4096),
         ("moved", c_uint64), ("switches", c_uint64),
         ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
+        ("apart", c_int32), ("waits", c_int32), ("thread", c_uint64),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 3;
+constexpr uint32_t VERSION = 4;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -22,6 +22,7 @@ struct Site {
 
 enum class Fault : int32_t {
     none, launch_failure, dte_error, illegal_address, deadlock, out_of_resources, kernel_assert, stopped, barrier_error,
+    process_ended,
 };
 
 enum class Space : int32_t { unknown = 0, global = 1, shared = 2, local = 3 };
@@ -200,6 +201,9 @@ struct Run {
     void *scheduler;  // of the run while it goes on
     void *shadow;  // of the launch, where the module is instrumented: what its threads have accessed
     uint32_t fault_where;  // an access that failed, in the shadow's terms
+    int32_t apart;  // in a process of its own
+    volatile int32_t waits;  // `thread` waits for that process
+    uint64_t thread;
 };
 
 // ---- what an instrumented launch was seen to do

@@ -15,6 +15,7 @@
 #include <typeinfo>
 
 #include "abi.h"
+#include "apart.h"
 #include "fiber.h"
 #include "run.h"
 
@@ -105,6 +106,7 @@ void handle(int number, siginfo_t *info, void *context) {
     if (number == SIGINT) {  // Python notes it; a kernel in this thread has to come back first
         pass_on(number, info, context);
         if (own) own->run->stop = 1;
+        if (Run *awaited = awaited_here()) awaited->stop = 1;
     }
     if (!fiber) {
         if (number != SIGINT) pass_on(number, info, context);
@@ -188,6 +190,20 @@ void guard_this_thread() {
         }
     }
     own_stack.guarded = true;
+}
+
+void guard_forked() {
+    struct sigaction plain;
+    memset(&plain, 0, sizeof plain);
+    plain.sa_handler = SIG_DFL;
+    for (int number = 1; number < 32; ++number) {
+        before[number] = plain;
+        bool guarded = false;
+        for (int each : GUARDED) guarded |= each == number;
+        if (!guarded && number != SIGPIPE) sigaction(number, &plain, nullptr);
+    }
+    plain.sa_handler = SIG_IGN;  // the terminal's is for the process that waits, which ends this one
+    sigaction(SIGINT, &plain, nullptr);
 }
 
 }  // namespace atops

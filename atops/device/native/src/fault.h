@@ -8,5 +8,6 @@ namespace atops {
 constexpr int INTERRUPT = SIGURG;
 
 void guard_this_thread();  // handlers once for the process, a stack for them once for each OS thread
+void guard_forked();  // in a process that was forked for a run: other signals do there what they do by themselves
 
 }  // namespace atops

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apart.h"
 #include "dte.h"
 #include "fault.h"
 #include "fiber.h"
@@ -574,6 +575,7 @@ void *atops_place(int32_t number, const volatile void *initial) {
 
 // Run. Returns 0 where all threads have left the kernel, else the fault, which the run describes.
 int32_t atops_run(Run *run) {
+    if (run->apart) return run_apart(run);
     Scheduler own;
     own.run = run;
     own.size = run->block.x * run->block.y * run->block.z;
@@ -649,6 +651,7 @@ int32_t atops_transfer(const Transfer *given, char *text, uint64_t room) {
 // Have a run end that does not by itself: from any OS thread, again and again until it has.
 void atops_interrupt(Run *run) {
     run->stop = 1;
+    if (run->waits) pthread_kill(run->thread, INTERRUPT);
     if (auto *own = static_cast<Scheduler *>(run->scheduler)) pthread_kill(own->os_thread, INTERRUPT);
 }
 
