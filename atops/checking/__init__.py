@@ -8,5 +8,6 @@ command_touches  what steps of streams, engines and tasks touch; task_calls: wha
 actors        whose a name is, and where in the program things stand
 check         `atops.check` itself, and its awaitable twin
 stepper       one choice at a time, by its user
+look          what there is where a run waits for a choice; variables: the memory that a program names
 check_report  what a check found; drawing: the failing run as text
 """

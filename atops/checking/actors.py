@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from atops.base.choice import Name, named, told
 from atops.device.call_site import PACKAGE, file_shown
@@ -51,10 +51,8 @@ def owner(name: Name) -> Name:
 
 def place_of(step: object) -> str:
     """Return the file and line of the program at which a step goes on; empty where it has none."""
-    if isinstance(step, KernelThread):
-        if step.coro is None:
-            return ""
-        return _shown(*step.where())
+    if isinstance(step, partial) and step.args and isinstance(thread := step.args[-1], KernelThread):  # its turn
+        return "" if thread.coro is None else _shown(*thread.where())
     task = getattr(getattr(step, "_callback", None), "__self__", step)  # trio's tasks are steps themselves
     return stands_at(task) if isinstance(task, asyncio.Task) or hasattr(task, "coro") else ""
 

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from atops.base.choice import Name
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
 from atops.base.waiting.parking_lot import Ending
-from atops.checking.check_report import CheckReport, ForcedChoice
+from atops.checking.check_report import CheckReport, ForcedChoice, ReportedRun
 from atops.checking.runner import Program, Runner, Watching
-from atops.checking.search import Found, search
+from atops.checking.search import Found, Progress, search
 from atops.checking.shrink import Switches
 from atops.checking.strategies.dpor import Dpor
 from atops.checking.strategies.exhaustive import Exhaustive
@@ -44,6 +45,7 @@ class Check:
         same_result: bool = False,
         replays: int = 300,
         backend: Backend = "asyncio",
+        progress: Progress | None = None,
     ) -> CheckReport:
         """Run `program(*arguments)` under up to `schedules` schedules, and stop at the first that fails.
 
@@ -62,6 +64,8 @@ class Check:
         - "exhaustive": depth first through all of them, pruned less.
         - the string of a report's schedule: that one alone.
 
+        `progress` is kept up to date while it runs, for whoever reads it on another thread.
+
         The same arguments give the same report in every process. Programs have to be the same in each run but for the
         schedule; one that is not is found inconclusive.
 
@@ -69,8 +73,8 @@ class Check:
         RuntimeError inside a running loop: `await atops.check.aio(...)` there.
         """
         search = Checking(
-            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend
-        )
+            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend,
+            progress)  # fmt: skip
         if running_loop_adapter() is not None:
             raise RuntimeError(f"check of {program!r} inside a running loop; write: await atops.check.aio(...)")
         return search.run()
@@ -89,6 +93,7 @@ class Check:
         same_result: bool = False,
         replays: int = 300,
         backend: Backend = "asyncio",
+        progress: Progress | None = None,
     ) -> CheckReport:
         """As a call, on a thread of its own: for asyncio and trio, and for notebooks.
 
@@ -96,8 +101,8 @@ class Check:
         loop runs.
         """
         search = Checking(
-            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend
-        )
+            program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend,
+            progress)  # fmt: skip
         adapter = current_loop_adapter()
         over = Ending(f"the check of {search.name}")
         reports: list[CheckReport] = []
@@ -130,7 +135,7 @@ class Checking:
     def __init__(
         self, program: Program, schedules: int, strategy: str, arguments: Sequence[object],
         options: EmulatorOptions | None, seed: int, switches: int, steps: int, same_result: bool, replays: int,
-        backend: Backend = "asyncio",
+        backend: Backend = "asyncio", progress: Progress | None = None,
     ) -> None:  # fmt: skip
         if not callable(program):
             raise InvalidType(f"check of {program!r}; expected a coroutine function or a plain one")
@@ -165,16 +170,22 @@ class Checking:
             self.strategy, self.schedules, replays = Repeated(self.runner.recorded(strategy)), 1, 0
         self.same_result, self.replays = same_result, replays
         self.stopped = False
+        self.progress = Progress() if progress is None else progress
+        self.progress.asked = self.schedules
 
     def run(self) -> CheckReport:
         """Search, and report."""
-        with self.runner:
-            return self._searched()
+        self.progress.stage = "searching"
+        try:
+            with self.runner:
+                return self._searched()
+        finally:
+            self.progress.stage = "over"
 
     def _searched(self) -> CheckReport:
         found = search(
             self.runner, self.strategy, self.schedules, same_result=self.same_result, replays=self.replays,
-            stopped=lambda: self.stopped,
+            stopped=lambda: self.stopped or self.progress.stopped, progress=self.progress,
         )  # fmt: skip
         if found.verdict != "failed":
             return CheckReport(self.name, self.strategy.name, self.seed, self.schedules, found)
@@ -183,7 +194,17 @@ class Checking:
     def _replayed(self, found: Found) -> CheckReport:
         """Run the failing schedule once more, and note where everything stands."""
         shrunk = found.shrunk
-        names = found.names if shrunk is None else shrunk.names
+        original = None
+        if shrunk is not None and shrunk.names != found.names:
+            original = self._reported(found.names)
+        told = self._reported(found.names if shrunk is None else shrunk.names)
+        return CheckReport(
+            self.name, self.strategy.name, self.seed, self.schedules, found, told.schedule, told.forced, told.names,
+            told.places, self.runner.races, self.runner.plain, self.runner.backend, original,
+        )  # fmt: skip
+
+    def _reported(self, names: Sequence[Name]) -> ReportedRun:
+        """Run so that these come, and return where everything stands in that run."""
         again = Switches({}, names)
         watching = Watching(again)
         self.runner(watching)
@@ -192,10 +213,7 @@ class Checking:
             here = watching.all_places[each.position]
             came, missed = here.get(each.name, ""), here.get(each.instead_of, "")
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
-        return CheckReport(
-            self.name, self.strategy.name, self.seed, self.schedules, found, self.runner.string(), tuple(forced),
-            tuple(watching.names), tuple(watching.places), self.runner.races, self.runner.plain, self.runner.backend,
-        )  # fmt: skip
+        return ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places))
 
 
 def _name(program: Program) -> str:

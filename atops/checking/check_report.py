@@ -12,7 +12,7 @@ from atops.base.html_table import Markup, html_table
 from atops.checking.drawing import difference, drawing
 from atops.checking.search import Failure, Found
 
-__all__ = ("CheckFailed", "CheckReport", "ForcedChoice")
+__all__ = ("CheckFailed", "CheckReport", "ForcedChoice", "ReportedRun")
 
 
 class CheckFailed(AssertionError):
@@ -39,6 +39,18 @@ class ForcedChoice:
         return f"choice {self.position + 1}: {told(self.name)}{came} comes before {told(self.instead_of)}{missed}"
 
 
+@dataclass(frozen=True)
+class ReportedRun:
+    """A run, and where everything in it stood."""
+
+    schedule: str
+    forced: tuple[ForcedChoice, ...]
+    names: tuple[Name, ...]
+    """What came, up to the end or the failure."""
+    places: tuple[str, ...]
+    """Beside each, the file and line at which it stood."""
+
+
 @dataclass(frozen=True, repr=False)
 class CheckReport:
     """The result of `atops.check`. `print(report)` says it; it is true where nothing failed."""
@@ -62,6 +74,8 @@ class CheckReport:
     """Whether the program is a plain function, which `atops.run` does not take."""
     backend: str = "asyncio"
     """What ran it: "asyncio" or "trio"."""
+    original: ReportedRun | None = None
+    """The failing run as it was found, before its schedule was made small; None where that is the same."""
 
     @property
     def verdict(self) -> str:

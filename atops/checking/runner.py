@@ -27,6 +27,7 @@ from atops.device.memory.arena import keeping_arenas
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
+from atops.runtime.driver_board import Board
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_pipes
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
@@ -135,7 +136,7 @@ class Runner:
         """Run a coroutine function, as `atops.run` does."""
         results: list[object] = []
         if backend == "trio":
-            driver = Driver(options, executor=executor)
+            driver = self._began(Driver(options, executor=executor))
             try:
                 run_in_trio(main, arguments, driver, results)
             finally:
@@ -143,7 +144,7 @@ class Runner:
             return results.pop()
         loop, context = executor.loop, copy_context()
         with Interrupts() as interrupts, _closing(loop):
-            driver = Driver(options, executor=executor)
+            driver = self._began(Driver(options, executor=executor))
             enter(driver, board_of(driver))
             program = drive(main, arguments, driver, results, interrupts)
             try:
@@ -164,7 +165,7 @@ class Runner:
             def run_here(main: Any, **how: Any) -> Any:
                 return runner.run(main) if threading.get_ident() == thread else asyncio_run(main, **how)
 
-            driver = Driver(options, executor=executor)
+            driver = self._began(Driver(options, executor=executor))
             board = board_of(driver)
             DEFAULT[:] = [board]
             enter(driver, board)
@@ -181,6 +182,12 @@ class Runner:
                 DEFAULT[:] = before
                 runner.run(driver.aclose())
                 self._note_races(driver)
+
+    def _began(self, driver: Driver) -> Driver:
+        """Tell a chooser that looks at the run which board it has."""
+        if isinstance(self.chooser, Watching):
+            self.chooser.begun(board_of(driver))
+        return driver
 
     def _note_races(self, driver: Driver) -> None:
         """Keep what the detectors have said of a run, where they were on."""
@@ -263,6 +270,9 @@ class Watching:
         self.names: list[Name] = []
         self.places: list[str] = []
         self.all_places: list[dict[Name, str]] = []  # of all that could come
+
+    def begun(self, board: Board) -> None:
+        """Take the board of the run."""
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return what the other one chooses."""

@@ -5,8 +5,9 @@ It knows a program as a function of a chooser; what stands behind that is for `c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from atops.checking.shrink import Shrunk, Switches, shrink
 from atops.checking.strategies.exhaustive import Exhaustive
 from atops.checking.strategies.strategy import Differs, Recorder, Strategy
 
-__all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Run", "Verdict", "alike", "search")
+__all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Progress", "Run", "Verdict", "alike", "search")
 
 Verdict: TypeAlias = Literal["proved", "explored", "inconclusive", "failed"]
 
@@ -70,6 +71,30 @@ class Found:
     """What came in a run that did not fail."""
 
 
+@dataclass
+class Progress:
+    """How far a check is, while it runs: `check(program, progress=Progress())`, read from any thread."""
+
+    stage: str = "waiting"
+    """"waiting", "searching", "shrinking" or "over"."""
+    runs: int = 0
+    """Schedules that were run."""
+    cut: int = 0
+    """Of those, the runs that led where another one had been."""
+    asked: int = 0
+    """How many schedules are allowed."""
+    replays: int = 0
+    """Runs that make the failing schedule small."""
+    choices: int = 0
+    """In the longest run."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """How often what came was of each kind: "thread", "transfer", "stream", ..."""
+    failure: Failure | None = None
+    """What was found."""
+    stopped: bool = False
+    """Set it to end the check after the run that goes on."""
+
+
 class _Always:
     """The strategy of one run: first come, first served."""
 
@@ -111,14 +136,15 @@ def alike(one: object, other: object) -> bool:
 
 def search(
     run: Run, strategy: Strategy, schedules: int, *, same_result: bool = False, replays: int = 300,
-    stopped: Callable[[], bool] = bool,
+    stopped: Callable[[], bool] = bool, progress: Progress | None = None,
 ) -> Found:  # fmt: skip
     """Run under the plain schedule and then under those of the strategy, `schedules` in all; stop at the first failure.
 
     Where `same_result` every run has to return what the first one did. `replays` bounds the runs that make a failing
-    schedule small; 0 leaves it as it is. `stopped` is asked between two runs.
+    schedule small; 0 leaves it as it is. `stopped` is asked between two runs. `progress` is kept up
+    to date.
     """
-    work = _Search(run, same_result)
+    work = _Search(run, same_result, progress)
     plain = strategy.name in ("random", "pct")  # the others begin with it by themselves
     strategies: list[Strategy] = [_Always(), strategy] if plain else [strategy]
     failed: Failure | None = None
@@ -152,8 +178,8 @@ def search(
 
 
 class _Search:
-    def __init__(self, run: Run, same_result: bool) -> None:
-        self.run, self.same_result = run, same_result
+    def __init__(self, run: Run, same_result: bool, progress: Progress | None) -> None:
+        self.run, self.same_result, self.progress = run, same_result, progress
         self.runs = self.cut = self.choices = self.most_options = 0
         self.names: tuple[Name, ...] = ()
         self.passing: tuple[Name, ...] | None = None
@@ -172,12 +198,17 @@ class _Search:
         finally:
             self.choices = max(self.choices, len(chooser.names))
             self.most_options = max(self.most_options, chooser.most)
+            if (progress := self.progress) is not None:
+                progress.runs, progress.choices = self.runs, self.choices
+                progress.kinds.update([str(name[0]) for name in chooser.names])
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)
             return None
         self.refused = self.commands and chooser.footprint is not None and bool(chooser.footprint.refused)
         if chooser.cut is not None:
             self.cut += 1
+            if self.progress is not None:
+                self.progress.cut = self.cut
             return None
         failure = self.judge(ended)
         if failure is not None:
@@ -203,8 +234,11 @@ class _Search:
 
     def make_small(self, failed: Failure, replays: int) -> Found:
         """Make the failing schedule small, as far as the replays reach."""
+        progress = Progress() if self.progress is None else self.progress
+        progress.stage, progress.failure = "shrinking", failed
 
         def fails(chooser: Switches) -> bool:
+            progress.replays += 1
             failure = self.judge(self.run(chooser))
             return failure is not None and failure.signature == failed.signature
 

@@ -13,16 +13,23 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from atops.base.choice import Chooser, Name, Plain, told
 from atops.base.errors import IllegalState, InvalidValue
+from atops.base.footprint import NOTHING, Footprint, StepAccesses
 from atops.base.options import EmulatorOptions
+from atops.base.schedule_string import RecordedReplay
+from atops.base.trace.event_log import Detailing
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.checking.check import MOST_STEPS, Checking
 from atops.checking.drawing import drawing
+from atops.checking.look import Look, Memory, Touched, look, what_changed
 from atops.checking.runner import Program, Watching
 from atops.checking.search import Ended, Failure
 from atops.checking.strategies.strategy import CutShort
+from atops.runtime.driver_board import Board
 from atops.runtime.schedules.host import Backend
 
-__all__ = ("Option", "Pick", "Stepper", "off_loop")
+__all__ = ("Option", "Peek", "Pick", "Stepper", "off_loop")
+
+LOOKS = 64  # at what comes after the last pick, at most
 
 Pick: TypeAlias = "Option | Name | str | int"
 Result = TypeVar("Result")
@@ -39,27 +46,61 @@ class Option(NamedTuple):
         return self.words + (f" at {self.place}" if self.place else "")
 
 
-class _Picks(Watching):
-    """A chooser that takes what was picked, and then waits for a pick: the run is cut short, and `waits` for one."""
+class Peek(NamedTuple):
+    """What comes of a pick, up to the next choice: what it reads and writes, and what changes, in words."""
 
-    def __init__(self, picks: Sequence[Name], then: Chooser | None) -> None:
+    touched: Touched
+    changes: tuple[str, ...]
+
+
+class _Picks(Watching):
+    """A chooser that takes what was picked, and then waits for a pick: the run is cut short, and `waits` for one.
+
+    With `looks` it looks at the run before the last pick, and where it waits or was last before it was over. A
+    `footprint` is told what threads touch; their arrays are Spans then, which do not all that arrays do.
+    """
+
+    def __init__(
+        self, picks: Sequence[Name], then: Chooser | None, looks: bool = False, footprint: Footprint | None = None
+    ) -> None:
         super().__init__(Plain())
         self.left = list(picks)
         self.then = then
         self.made: list[Name] = []  # of what was picked, or chosen by `then`
-        self.picked: set[int] = set()  # the positions of those
+        self.at: list[int] = []  # the positions of those
         self.waits: tuple[Option, ...] = ()
         self.differs = ""
+        self.looks, self.footprint = looks, footprint
+        self.before: Look | None = None
+        self.now: Look | None = None
+        self.accesses: list[StepAccesses] = []  # of the steps since the last pick
+        self._left_to_look = LOOKS
+        self._board: Board | None = None
+        self._details: Detailing | None = None
+        self.error: Exception | None = None
+
+    def begun(self, board: Board) -> None:
+        """Take the board of the run, and have it note where commands are enqueued."""
+        if self.looks:
+            self._board = board
+            self._details = board.tracer.detailed()
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return what was picked. Where nothing could come but one thing that comes."""
         if self.waits or self.differs:
             return 0  # what is left is closed
+        if self.footprint is not None:
+            self._take_accesses()
         index = 0
         if len(names) > 1:
             index = self._picked(kind, names)
+            self.at.append(len(self.names))
             self.made.append(names[index])
-            self.picked.add(len(self.names))
+        elif self.then is not None and not self.left:
+            index = self.then.choose(kind, names)
+        if self.looks and not self.left and self._left_to_look:
+            self._left_to_look -= 1
+            self.now = self._look() or self.now
         self.names.append(names[index])
         self.places.append(self._place(names[index]))
         return index
@@ -68,13 +109,38 @@ class _Picks(Watching):
         if self.left:
             wanted = self.left.pop(0)
             if wanted in names:
+                if self.looks and not self.left:
+                    self.before, self.accesses = self._look(), []
                 return names.index(wanted)
             self.differs = f"choice {len(self.made) + 1}: {told(wanted)} was picked, and could not come any more"
             raise CutShort(self.differs)
         if self.then is not None:
             return self.then.choose(kind, names)
         self.waits = tuple(Option(name, told(name), self._place(name)) for name in names)
+        if self.looks:
+            self.now = self._look()
         raise CutShort("it waits for a choice")
+
+    def _take_accesses(self) -> None:
+        """Take what the last step has touched."""
+        assert self.footprint is not None and self.agenda is not None
+        if (accesses := self.footprint.take(self.agenda.current)) is not NOTHING:
+            self.accesses.append(accesses)
+
+    def _look(self) -> Look | None:
+        """Look at the run. An error in that is none of the run's: it is kept, and raised when that is over."""
+        assert self.agenda is not None and self._board is not None, "the run has begun"
+        try:
+            return look(self.agenda, self._board)
+        except Exception as error:
+            self.error = self.error or error
+            return None
+
+    def close(self) -> None:
+        """Let go of the run, which is over. Raises what went wrong in looking at it."""
+        self.agenda = self._board = self._details = None
+        if self.error is not None:
+            raise self.error
 
 
 class Stepper:
@@ -92,11 +158,16 @@ class Stepper:
         options: EmulatorOptions | None = None,
         steps: int = MOST_STEPS,
         backend: Backend = "asyncio",
+        looks: bool = False,
     ) -> None:
-        """Begin. Raises as `atops.check` for arguments that make no sense."""
+        """Begin. Raises as `atops.check` for arguments that make no sense.
+
+        With `looks` each run is looked at: `look`, `memory` and `peek` say what there is and what a pick would do.
+        """
         checking = Checking(program, 1, "random", arguments, options, 0, 2, steps, False, 0, backend)
         self.name = checking.name
         self._runner = checking.runner
+        self._looks = looks
         self._run([])
 
     def choices(self) -> tuple[Option, ...]:
@@ -108,15 +179,8 @@ class Stepper:
 
         Raises IllegalState where the program is over, InvalidValue for what could not come.
         """
-        options = self.choices()
-        if not options:
-            raise IllegalState(f"{self.name} is over: {self.verdict}; go back, or begin anew")
-        for place, option in enumerate(options):
-            if choice in (option, option.name, option.words) or (choice is not True and choice == place):
-                self._run([*self.picks, option.name])
-                return self.choices()
-        could = ", ".join(option.words for option in options)
-        raise InvalidValue(f"pick of {choice!r}; what could come is {could}, or a position, 0 to {len(options) - 1}")
+        self._run([*self.picks, self._option(choice).name])
+        return self.choices()
 
     def back(self, picks: int = 1) -> tuple[Option, ...]:
         """Take back the last picks, so many. Returns the choices there. Raises InvalidValue for more than there are."""
@@ -130,17 +194,102 @@ class Stepper:
         self._run(self.picks, Plain())
         return self.verdict
 
+    def go(self, picks: Sequence[Name]) -> tuple[Option, ...]:
+        """Go where these picks lead, the names of what was picked from the start on. Returns the choices there.
+
+        Raises IllegalState where one of them cannot come.
+        """
+        self._run(picks)
+        return self.choices()
+
+    def load(self, schedule: str) -> str:
+        """Run as the string of a schedule says, to its end, and return the verdict; `picks` are its choices.
+
+        Raises InvalidValue where it is no schedule of this program and these options.
+        """
+        replay = RecordedReplay(self._runner.recorded(schedule))
+        self._run([], replay)
+        if (departure := replay.ended()) is not None:
+            raise InvalidValue(f"{self.name} departs from its schedule at {departure}")
+        return self.verdict
+
+    def load_names(self, names: Sequence[Name]) -> str:
+        """Run so that these come, the `names` of another run, to its end, and return the verdict.
+
+        Raises IllegalState where one of them cannot come.
+        """
+        script = _Script(names)
+        self._run([], script)
+        if script.differs:
+            raise IllegalState(f"{self.name} is not the same twice under the same choices: {script.differs}")
+        return self.verdict
+
+    def peek(self, choice: Pick) -> Peek:
+        """Return what a pick would do, from a run of its own: this one stays where it is.
+
+        Raises as `pick`; IllegalState without `looks`.
+        """
+        self._check_looks()
+        picks = [*self.picks, self._option(choice).name]
+        chooser, _ = self._once(picks)
+        changes = _now(chooser).memory(chooser.before)
+        touched = Touched((), ())
+        try:
+            told, _ = self._once(picks, footprint=Footprint())
+        except IllegalState:
+            pass  # the kernel does with its arrays what Spans do not do, which is another run
+        else:
+            if (told.waits, told.names) == (chooser.waits, chooser.names):
+                for each in (told.before, told.now):
+                    touched = touched if each is None else touched.with_more(each.touched(told.accesses))
+        return Peek(touched, tuple(what_changed(changes)))
+
+    @property
+    def look(self) -> Look:
+        """What there is where it stands, or was last before it was over. Raises IllegalState without `looks`."""
+        self._check_looks()
+        return _now(self._chooser)
+
+    @property
+    def memory(self) -> list[Memory]:
+        """What the program's variables hold, and what the last pick has changed. Raises as `look`."""
+        return self.look.memory(self._chooser.before)
+
+    def _check_looks(self) -> None:
+        if not self._looks:
+            raise IllegalState(f"{self!r} does not look at its runs; make it with looks=True")
+
+    def _option(self, choice: Pick) -> Option:
+        """Return one of the choices. Raises as `pick`."""
+        options = self.choices()
+        if not options:
+            raise IllegalState(f"{self.name} is over: {self.verdict}; go back, or begin anew")
+        for place, option in enumerate(options):
+            if choice in (option, option.name, option.words) or (choice is not True and choice == place):
+                return option
+        could = ", ".join(option.words for option in options)
+        raise InvalidValue(f"pick of {choice!r}; what could come is {could}, or a position, 0 to {len(options) - 1}")
+
     def _run(self, picks: Sequence[Name], then: Chooser | None = None) -> None:
-        chooser = _Picks(picks, then)
+        chooser, ended = self._once(picks, then)
+        self._chooser, self._ended = chooser, Ended() if chooser.waits else ended
+        self.schedule = None if chooser.waits else self._runner.string()
+
+    def _once(
+        self, picks: Sequence[Name], then: Chooser | None = None, footprint: Footprint | None = None
+    ) -> tuple[_Picks, Ended]:
+        chooser = _Picks(picks, then, self._looks, footprint)
         def once() -> Ended:
             with self._runner as run:
                 return run(chooser)
 
         ended = off_loop(once)
+        chooser.close()
+        if not chooser.differs and chooser.left:
+            chooser.differs = f"it is over after {len(chooser.made)} of {len(picks)} choices"
         if chooser.differs:
             raise IllegalState(f"{self.name} is not the same twice under the same choices: {chooser.differs}")
-        self._chooser, self._ended = chooser, Ended() if chooser.waits else ended
-        self.schedule = None if chooser.waits else self._runner.string()
+        return chooser, ended
 
     schedule: str | None
     """Once the program is over: the string that repeats the run."""
@@ -154,6 +303,16 @@ class Stepper:
     def names(self) -> tuple[Name, ...]:
         """All that has come, also where nothing else could."""
         return tuple(self._chooser.names)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Beside each of `names`, the file and line at which it stood, if it has one."""
+        return tuple(self._chooser.places)
+
+    @property
+    def picked(self) -> tuple[int, ...]:
+        """The positions of `picks` in `names`."""
+        return tuple(self._chooser.at)
 
     @property
     def result(self) -> object:
@@ -176,7 +335,7 @@ class Stepper:
     @property
     def drawing(self) -> str:
         """The run as text: a lane for each actor, `>` where something was picked."""
-        return "\n".join(drawing(self._chooser.names, self._chooser.places, self._chooser.picked))
+        return "\n".join(drawing(self._chooser.names, self._chooser.places, self._chooser.at))
 
     def __str__(self) -> str:
         """Return where it stands: verdict, drawing, races that were reported, and what could come next."""
@@ -192,6 +351,30 @@ class Stepper:
 
     def __repr__(self) -> str:
         return f"<Stepper of {self.name}: {self.verdict}, {len(self.picks)} picks>"
+
+
+def _now(chooser: _Picks) -> Look:
+    """Return what there was last."""
+    return chooser.now or chooser.before or Look((), (), {})
+
+
+class _Script:
+    """A chooser that takes the names of another run."""
+
+    def __init__(self, names: Sequence[Name]) -> None:
+        self.names = names
+        self.differs = ""
+        self._at = 0
+
+    def choose(self, kind: str, names: Sequence[Name]) -> int:
+        """Return the position of the next name; of what comes first behind them, and where that is none of them."""
+        at, self._at = self._at, self._at + 1
+        if self.differs or at >= len(self.names):
+            return 0
+        if self.names[at] not in names:
+            self.differs = f"choice {at + 1}: {told(self.names[at])} came, and cannot any more"
+            return 0
+        return names.index(self.names[at])
 
 
 def off_loop(work: Callable[[], Result]) -> Result:

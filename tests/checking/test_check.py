@@ -15,6 +15,7 @@ import pytest
 
 import atops
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from atops.checking.search import Progress
 from tests.checking.seeded_bugs import BUGS, update_lost_between_threads
 from tests.every import every
 
@@ -344,3 +345,23 @@ def test_options_are_those_of_the_boards(options):
 
     atops.check(main, 3, options=options)
     assert set(seen) == {(options.devices, options.strict, options.arch, "virtual")}
+
+
+def test_progress_is_told_while_it_runs() -> None:
+    """Runs, choices by kind and replays are counted; who reads it can end the check."""
+    progress = Progress()
+    report = atops.check(fails_on_one, progress=progress)
+    assert (progress.stage, progress.runs, progress.replays) == ("over", report.runs, report.replays)
+    assert progress.failure == report.failure and progress.asked == 500
+    assert progress.kinds["stream"] >= 2 * report.runs and progress.choices == report.found.choices
+    ended = Progress(stopped=True)
+    assert atops.check(ordered, progress=ended).verdict == "inconclusive" and ended.runs == 0
+
+
+def test_the_run_before_shrinking_is_kept() -> None:
+    """Where the failing schedule was made smaller, the report has the run that was found, with its own string."""
+    report = atops.check(update_lost_between_threads, arguments=(False,), seed=3)
+    assert report.failure is not None and report.original is not None
+    assert len(report.original.forced) >= len(report.forced) and report.original.names == report.found.names
+    again = atops.check(update_lost_between_threads, strategy=report.original.schedule, arguments=(False,))
+    assert again.failure is not None and again.failure.signature == report.failure.signature

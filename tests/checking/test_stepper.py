@@ -9,6 +9,7 @@ import pytest
 import trio
 
 import atops
+from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.checking.stepper import Stepper
 
@@ -133,3 +134,82 @@ def test_an_end_without_choices() -> None:
 
     stepper = Stepper(main)
     assert stepper.choices() == () and stepper.result == 5 and repr(stepper) == "<Stepper of main: passed, 0 picks>"
+
+
+@k.kernel
+async def total(x):
+    """Each thread stores its number, and all of them sum, after a transfer that each waits for."""
+    row = k.shared(4, np.int32)
+    t = k.threadIdx.x
+    row[t] = t + 1
+    with k.dte_scope() as dte:
+        mine = k.local(4, np.int32)
+        await k.memcpy_async(dte, mine, x)
+    await k.syncthreads()
+    x[t] = row.sum() + mine[0]
+
+
+async def launched() -> None:
+    """Run it beside a fill."""
+    async with atops.Device(0).create_stream(name="red") as red, atops.Device(0).create_stream(name="blue") as blue:
+        x = atops.Device(0).zeros(4, np.int32)
+        blue.fill(x, 7)
+        red.launch(total, (1, 4), x)
+        got = await red.fetch(x)
+    assert got.tolist() == [17] * 4
+
+
+def named(stepper: Stepper) -> dict[str, list[str]]:
+    """Return what is in memory, by name and owner."""
+    return {f"{each.name} {each.where} {each.owner}".strip(): list(each.values) for each in stepper.memory}
+
+
+def test_looking_changes_nothing() -> None:
+    """A run that is looked at has the same choices and the same schedule as one that is not."""
+    looking, plain = Stepper(launched, looks=True), Stepper(launched)
+    for at in count():
+        assert looking.choices() == plain.choices()
+        if not plain.choices():
+            break
+        looking.pick(at * 7 % len(plain.choices()))
+        plain.pick(at * 7 % len(plain.choices()))
+    assert looking.schedule == plain.schedule and looking.verdict == plain.verdict
+    with pytest.raises(IllegalState, match="looks=True"):
+        _ = plain.memory
+
+
+def test_memory_and_queues_at_a_choice() -> None:
+    """Variables of tasks and of threads have their names and values; a pick says before what it will do."""
+    stepper = Stepper(launched, looks=True)
+    assert named(stepper) == {"x global": ["0"] * 4}
+    red, blue = sorted(stepper.look.queues, key=lambda queue: queue.name, reverse=True)
+    assert [each.words for each in red.commands] == ["launch of kernel total", "copy x to the host"]
+    assert [each.words for each in blue.commands] == ["fill x with 7"] and "test_stepper.py:" in blue.commands[0].place
+    for words in ("stream 1", "thread 0", "transfer", "thread 0"):
+        stepper.pick(next(each for each in stepper.choices() if each.words.startswith(words)))
+    assert named(stepper)["row shared"] == ["1", "0", "0", "0"] and "mine local thread 0" in named(stepper)
+    second = next(each for each in stepper.choices() if each.words.startswith("thread 1"))
+    assert stepper.look.doing[second.name][0] == "begins kernel total"
+    assert stepper.peek(second).changes == ("row[1]: 0 to 2",)
+    assert stepper.peek(second).touched.writes == ("row[1]",)
+    stepper.pick(second)
+    [row] = [each for each in stepper.memory if each.name == "row"]
+    assert (row.changed, row.was, row.values[1]) == ((1,), ("0",), "2")
+    stepper.finish()
+    assert stepper.go(stepper.picks) == () and named(stepper)["x global"]
+
+
+def test_a_schedule_is_loaded() -> None:
+    """A string, or the names of a run, lead to its end, from which one can go back; others are refused."""
+    stepper = Stepper(careless)
+    towards(stepper, "stream 2")
+    picks, schedule, names = stepper.picks, stepper.schedule, stepper.names
+    assert schedule is not None
+    again = Stepper(careless)
+    assert again.load(schedule).startswith("failed: assertion") and again.picks == picks
+    assert again.back(len(picks) - 1) == again.go(picks[:1])
+    assert again.load_names(names) == stepper.verdict and again.schedule == schedule
+    with pytest.raises(InvalidValue):
+        Stepper(launched).load(schedule)
+    with pytest.raises(IllegalState, match="not the same twice"):
+        again.go([("stream", 0, 9)])
