@@ -90,6 +90,7 @@ class Random:
         self._preferred = MOST_PREFERRED if draw() < 0.6 else 1.0
         self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** draw())  # choices
         self._weights: dict[object, float] = {}
+        self._actors: dict[Name, object] = {}
 
     def draws(self, taken: Sequence[tuple[Name, int, int]] = (), /) -> Callable[[], float]:
         """Return what draws."""
@@ -103,23 +104,23 @@ class Random:
         if kind == THREAD or len(names) == 1:
             return int(self._random() * len(names))
         kinds: list[Any] = list(map(_first, names))
-        count = kinds.count(THREAD)
-        rest = len(kinds) - count
+        count, transfers = kinds.count(THREAD), kinds.count(TRANSFER)
         chosen: Any
         self._left -= 1
         if not self._left:
             self._left = self._while
             self._weights.clear()
-        if count and rest == kinds.count(TRANSFER):  # the usual case while kernels run
-            threads = self._weights.get(THREAD) or self._weight(THREAD)
-            transfers = self._weights.get(TRANSFER) or self._weight(TRANSFER)
-            if self._random() * (threads + transfers) < threads:
+        if count and count + transfers == len(kinds):  # the usual case while kernels run
+            weight = self._weights.get(THREAD) or self._weight(THREAD)
+            other = self._weights.get(TRANSFER) or self._weight(TRANSFER)
+            if self._random() * (weight + other) < weight:
                 chosen = THREAD
             else:
-                chosen, count = TRANSFER, rest
+                chosen, count = TRANSFER, transfers
         else:
-            if count + kinds.count(TRANSFER) < len(kinds):
-                kinds = [_actor_of(name) for name in names]
+            if count + transfers < len(kinds):
+                actors = self._actors
+                kinds = [actors.get(name) or self._actor_of(name) for name in names]
             chosen = self._prefer(kinds)
             count = kinds.count(chosen)
         if count == 1:
@@ -132,9 +133,16 @@ class Random:
         places = [place for place, each in enumerate(kinds) if each == chosen]
         return places[int(self._random() * count)]
 
+    def _actor_of(self, name: Name) -> object:
+        """Return for what a step is done: the same for a stream's next command and for what an engine does for it."""
+        kind = name[0]
+        actor = self._actors[name] = " ".join(map(str, name)) if kind in (STREAM, TASK) else name[1]
+        return actor
+
     def _prefer(self, kinds: list[Any]) -> Any:
         """Return one of the kinds or actors, as they are preferred now."""
-        weights = {each: self._weight(each) for each in dict.fromkeys(kinds)}
+        known = self._weights
+        weights = {each: known.get(each) or self._weight(each) for each in dict.fromkeys(kinds)}
         left = self._random() * sum(weights.values())
         for each, weight in weights.items():
             left -= weight
@@ -148,12 +156,6 @@ class Random:
         if weight is None:
             weight = self._weights[group] = self._preferred ** (2 * self._random() - 1)
         return weight
-
-
-def _actor_of(name: Name) -> object:
-    """Return for what a step is done: the same for a stream's next command and for what an engine does for it."""
-    kind = name[0]
-    return " ".join(map(str, name)) if kind in (STREAM, TASK) else name[1]
 
 
 class Choice(NamedTuple):

@@ -28,7 +28,7 @@ from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
-from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_pipes
+from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_pipes, setting_aside
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
@@ -39,7 +39,9 @@ __all__ = ("Program", "Quiet", "Runner", "Watching", "classified")
 
 Program = Callable[..., Any]
 
-COLLECT_ALL = 500  # runs after which the collector passes over all that there is; else over what is of the last run
+# Runs after which the collector passes over all that there is, but for what the first such pass leaves: else over what
+# is of the last run.
+COLLECT_ALL = 2000
 
 
 class Runner:
@@ -81,6 +83,8 @@ class Runner:
             del self.executor, self.chooser  # nothing here holds the run any more: the collector finds all of it
             self.runs += 1
             collect(2 if self.runs % COLLECT_ALL == 0 else OLDER)
+            if self.runs == COLLECT_ALL:
+                self._held.enter_context(setting_aside())
 
     def _once(self, options: EmulatorOptions, executor: ScheduledExecutor) -> Ended:
         self.races = ()

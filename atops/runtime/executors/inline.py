@@ -35,7 +35,7 @@ from atops.runtime.executors.standing import no_way_on, sides_of
 
 __all__ = (
     "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
-    "keeping_pipes", "rest",
+    "keeping_pipes", "rest", "setting_aside",
 )  # fmt: skip
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
@@ -377,6 +377,31 @@ def collecting_by_steps() -> Iterator[None]:
             before = RUNS.pop()
             if not RUNS and gc.get_threshold() == ours:  # else the program has set its own
                 gc.set_threshold(*before)
+
+
+_ASIDE = [0]  # blocks of `setting_aside` that go on and have something set aside
+
+
+@contextmanager
+def setting_aside() -> Iterator[None]:
+    """For the block, have the collector leave out what there is already, which it has just gone through.
+
+    Where the program has set something aside itself (gc.freeze), nothing more is.
+    """
+    with RUNS_LOCK:
+        ours = bool(_ASIDE[0]) or (not gc.get_freeze_count() and gc.isenabled())
+        if ours:
+            _ASIDE[0] += 1
+            if _ASIDE[0] == 1:
+                gc.freeze()
+    try:
+        yield
+    finally:
+        with RUNS_LOCK:
+            if ours:
+                _ASIDE[0] -= 1
+                if not _ASIDE[0]:
+                    gc.unfreeze()
 
 
 _PIPES: list[tuple[socket.socket, socket.socket]] = []  # kept, both ends of each, empty
