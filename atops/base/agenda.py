@@ -100,7 +100,7 @@ class Agenda:
                 continue
             self.made += 1
             if most <= 1:
-                index = self._patiently()
+                index = self._patiently(names)
             else:
                 index = self.log.choose(NEXT if others < len(names) else self.kind(names), names)
             self.current = name = names.pop(index)
@@ -150,6 +150,13 @@ class Agenda:
         finally:
             self.made += made
 
+    def choose_inside(self, names: Sequence[Name]) -> int:
+        """Return the position of a kernel thread's turn inside a step, which counts as one. Raises as `run_some`."""
+        self.made += 1
+        if self.made >= self._look:
+            return self._patiently(names)
+        return self.log.choose(THREAD, names)
+
     def take_of(self, fits: Callable[[Step], bool]) -> Step | None:
         """Return one of the steps that fit, not run; None if there is none. Raises as `run_some`."""
         places = [place for place, step in enumerate(self.steps) if fits(step)]
@@ -179,11 +186,11 @@ class Agenda:
         """What has been chosen until now."""
         return self.log.choices
 
-    def _patiently(self) -> int:
+    def _patiently(self, names: Sequence[Name]) -> int:
         """Return the place of what has been ready for very long, if anything has; else of what is chosen."""
         if self.made >= self.limit:
             raise self._limit_error()
-        names, oldest = self.names, self._oldest
+        oldest = self._oldest
         self._look = min(self.made + PATIENCE, self.limit)
         self._oldest = names[0]
         if names[0] is oldest:

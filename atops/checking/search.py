@@ -168,6 +168,8 @@ def search(
         return work.make_small(failed, replays)
     if stopped_at:
         return work.found("inconclusive", "it was stopped")
+    if work.coarse:  # kernels in C++: other streams wait while one runs
+        return work.found("explored", "")
     if work.most_options <= 1 and work.runs:
         return work.found("proved", "nothing in it could come in another order")
     if strategy.exhausted:
@@ -186,6 +188,7 @@ class _Search:
         self.first: Ended | None = None
         self.commands = True  # whether runs are asked to tell what steps of streams and engines touch
         self.refused = False  # whether the last one could not
+        self.coarse = False  # whether there are orders that no schedule has
         self.differs = ""  # where the program is not the same in two runs of one schedule
 
     def once(self, strategy: Strategy) -> Failure | None:
@@ -201,6 +204,7 @@ class _Search:
             if (progress := self.progress) is not None:
                 progress.runs, progress.choices = self.runs, self.choices
                 progress.kinds.update([str(name[0]) for name in chooser.names])
+            self.coarse = self.coarse or chooser.coarse
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)
             return None

@@ -79,6 +79,7 @@ class Recorder:
         self.limit = limit
         self.names: list[Name] = []
         self.most = 0  # names that a choice had
+        self.coarse = False  # whether something of the run goes on between two choices that others could come into
         self.cut: CutShort | None = None  # why the run did not go on; from then on the first of everything comes
         self.note = strategy.note
         self._strategy, self._choose = strategy, strategy.choose

@@ -9,9 +9,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
+from atops.base.agenda import Agenda, Step
+from atops.base.choice import THREAD
 from atops.base.errors import (
     AtopsError,
     CompilationError,
@@ -31,6 +34,7 @@ from atops.device.exec.block import Block, Progress, Task
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread
 from atops.device.native.library import (
+    CHOOSE,
     FIND,
     PRINT,
     VERSION,
@@ -118,7 +122,9 @@ class _Plan:
         run.ranges, run.range_count = self._table, len(ranges)
         run.find, run.print = _FIND, _PRINT
         # What is watched is seen here, and held to its memory before it is used.
-        run.apart = grid.options.native_process and grid.detector is None
+        run.apart = grid.options.native_process and grid.detector is None and grid.agenda is None
+        if grid.agenda is not None:
+            run.choose = _CHOOSE
         if run.apart:
             _check_shared(self.memory)
         self.watching: Watching | None = None
@@ -145,7 +151,9 @@ class _Plan:
 class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
-    __slots__ = ("_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running", "_watching")
+    __slots__ = (
+        "_chosen", "_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running", "_turn", "_watching",
+    )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self._lock = make_lock()
@@ -153,6 +161,8 @@ class NativeBlock(Block):
         self._loaded: NativeLoaded | None = None
         self._memory: tuple[Allocation, ...] = ()
         self._watching: Watching | None = None
+        self._chosen: _Choosing | None = None
+        self._turn: Step | None = None  # on the agenda
         self._running = self._ending = False
         self._places = sips[: grid.threads_per_block]
         super().__init__(grid, linear, cluster, sips)
@@ -168,7 +178,8 @@ class NativeBlock(Block):
         if grid.cooperative and len(grid.blocks) < grid.total_blocks:
             return []
         if grid.agenda is not None:
-            grid.agenda.add(("thread", grid.label, self.linear, 0), lambda: self.step(0))
+            self._turn = partial(self.step, 0)
+            grid.agenda.add((THREAD, grid.label, self.linear, 0), self._turn)
             return []
         return [self]
 
@@ -185,16 +196,42 @@ class NativeBlock(Block):
             if grid.barrier.expected > 1:
                 grid.stop(LaunchFailure(f"kernel {grid.name} is native: it does not run on several devices together"))
             else:
-                self._go(blocks)
+                try:
+                    self._go(blocks)
+                except BaseException as error:  # the schedule's: the run is at its end
+                    grid.stop(LaunchFailure(f"kernel {grid.name}: {error}"))
+                    self._end(blocks)
+                    raise
+        self._end(blocks)
+        return Progress.DONE
+
+    @staticmethod
+    def _end(blocks: Sequence[Block]) -> None:
         for each in blocks:
             each.left = each.size
             each.over()
-        return Progress.DONE
 
     def _together(self) -> list[Block]:
         """Return the blocks that run here, in their order."""
-        with self.grid.barrier.lock:
-            return [self] if not self.grid.cooperative else [block for _, block in sorted(self.grid.blocks.items())]
+        grid = self.grid
+        if not grid.cooperative and grid.agenda is None:
+            return [self]
+        with grid.barrier.lock:
+            found = [block for _, block in sorted(grid.blocks.items())]
+        return found if grid.cooperative else self._with_neighbours(found)
+
+    def _with_neighbours(self, blocks: Sequence[Block]) -> list[Block]:
+        """Return this block and the next ones that have their clusters and have not begun: their threads take turns."""
+        agenda = self.grid.agenda
+        assert agenda is not None, "asked"
+        together: list[Block] = [self]
+        for each in blocks:
+            if each.linear == together[-1].linear + 1:
+                assert isinstance(each, NativeBlock), "all blocks of its grid are"
+                if each._turn is None or not agenda.drop(each._turn):
+                    break
+                together.append(each)
+        return together
 
     def _go(self, blocks: Sequence[Block]) -> None:
         grid = self.grid
@@ -206,6 +243,8 @@ class NativeBlock(Block):
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
             return grid.stop(_failure(LaunchFailure, f"kernel {grid.name}: {type(error).__name__}: {error}"))
         library = runtime_library()
+        if grid.agenda is not None:
+            self._chosen = _Choosing(grid.agenda, grid.label, blocks)
         with self._lock:
             if grid.error is not None:
                 return  # stopped meanwhile: to compile takes a while
@@ -217,7 +256,17 @@ class NativeBlock(Block):
             HERE.block = outer
             with self._lock:
                 self._running = False
+        chosen, self._chosen = self._chosen, None
         del kept
+        self._tell_used(blocks, run)
+        if chosen is not None and chosen.error is not None:
+            raise chosen.error
+        if fault:
+            self._fail(run, fault)
+        self._watching = None
+
+    def _tell_used(self, blocks: Sequence[Block], run: Run) -> None:
+        """Tell of the memory that the run may have stored to, and of the scratchpads how much it has used."""
         for allocation in self._memory:
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
@@ -227,9 +276,6 @@ class NativeBlock(Block):
             if place.l1_used:
                 for sip in self._places_of(each):
                     _used(sip.l1, place.l1_used)
-        if fault:
-            self._fail(run, fault)
-        self._watching = None
 
     @staticmethod
     def _places_of(block: Block) -> list[Sip]:
@@ -273,6 +319,11 @@ class NativeBlock(Block):
         entry: Any = self.grid.entry
         known = entry.find(address, self.grid.chip)
         return None if known is None else _range(known)
+
+    def choose(self, threads: Sequence[int]) -> int:
+        """Return the place of the thread that goes on."""
+        assert self._chosen is not None and self._run is not None, "it runs"
+        return self._chosen.choose(threads, self._run)
 
     def show(self, text: bytes) -> None:
         """Print what a thread prints."""
@@ -423,6 +474,30 @@ def _failure(kind: type[AtopsError], text: str) -> Any:
     return failure
 
 
+class _Choosing:
+    """Which thread goes on in a run under a schedule: each is named as one of a kernel in Python is."""
+
+    __slots__ = ("_agenda", "_names", "error")
+
+    def __init__(self, agenda: Agenda, label: str | int, blocks: Sequence[Block]) -> None:
+        self._agenda = agenda
+        self._names = [(THREAD, label, each.linear, thread) for each in blocks for thread in range(each.size)]
+        self.error: BaseException | None = None  # what ended the choices
+        chooser: Any = agenda.chooser
+        if hasattr(chooser, "coarse"):
+            chooser.coarse = True
+
+    def choose(self, threads: Sequence[int], run: Run) -> int:
+        """Return the place of one of the threads; the first, with the run told to stop, once the choices are over."""
+        if self.error is None:
+            try:
+                return self._agenda.choose_inside([self._names[each] for each in threads])
+            except BaseException as error:
+                self.error = error
+        run.stop = 1
+        return 0
+
+
 class _Here(threading.local):
     """Which block this OS thread runs."""
 
@@ -446,7 +521,13 @@ def _show(text: Any, count: int) -> None:
         block.show(ctypes.string_at(text, count))
 
 
-_FIND, _PRINT = FIND(_find), PRINT(_show)  # one for all runs: to make one takes as long as an empty launch
+def _choose(threads: Any, count: int) -> int:
+    block = HERE.block
+    return 0 if block is None else block.choose(threads[:count])
+
+
+# One for all runs: to make one takes as long as an empty launch.
+_FIND, _PRINT, _CHOOSE = FIND(_find), PRINT(_show), CHOOSE(_choose)
 
 
 def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, object]:

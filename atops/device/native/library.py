@@ -37,11 +37,11 @@ from atops.base.locks import fork_safe
 from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept, key_of, processor
 
 __all__ = (
-    "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule", "Operand",
-    "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
+    "CHOOSE", "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule",
+    "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
 )  # fmt: skip
 
-VERSION = 4
+VERSION = 5
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
@@ -118,6 +118,7 @@ class ModuleRow(Structure):
 
 
 FIND = CFUNCTYPE(c_int32, c_uint64, POINTER(Range))
+CHOOSE = CFUNCTYPE(c_int32, POINTER(c_uint32), c_int32)
 PRINT = CFUNCTYPE(None, POINTER(c_char), c_uint64)
 
 
@@ -135,7 +136,7 @@ class Run(Structure):
         ("fault_file", c_char * 512), ("fault_line", c_int32), ("fault_text", c_char * 4096),
         ("moved", c_uint64), ("switches", c_uint64),
         ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
-        ("apart", c_int32), ("waits", c_int32), ("thread", c_uint64),
+        ("apart", c_int32), ("waits", c_int32), ("thread", c_uint64), ("choose", CHOOSE),
     )  # fmt: skip
 
 

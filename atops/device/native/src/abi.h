@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 4;
+constexpr uint32_t VERSION = 5;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -204,6 +204,9 @@ struct Run {
     int32_t apart;  // in a process of its own
     volatile int32_t waits;  // `thread` waits for that process
     uint64_t thread;
+    // Where the host chooses which thread goes on: one of those that can, which are numbered through all blocks that are
+    // run here. Returns its place.
+    int32_t (*choose)(const uint32_t *threads, int32_t count);
 };
 
 // ---- what an instrumented launch was seen to do

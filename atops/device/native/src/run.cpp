@@ -25,6 +25,8 @@ namespace {
 // Looked up at every call of a kernel: in the part of thread-local memory that needs no call itself.
 __attribute__((tls_model("initial-exec"))) thread_local Scheduler *here = nullptr;
 
+constexpr uint64_t ALL_ACCESSES = 10000, SOME_ACCESSES = 97;
+
 Site site_of(const Fiber *fiber) { return fiber->site; }
 
 // ---- which thread comes next
@@ -37,7 +39,14 @@ void set_slots(Scheduler *own, const Fiber *fiber) {
 Fiber *take_next(Scheduler *own) {
     size_t count = own->ready.size() - own->first;
     if (count == 0) return nullptr;
-    if (own->run->seeded && count > 1) {
+    if (own->run->choose) {
+        own->numbers.clear();
+        for (size_t each = own->first; each < own->ready.size(); ++each)
+            own->numbers.push_back(own->ready[each]->block * own->size + own->ready[each]->thread);
+        auto chosen = static_cast<ptrdiff_t>(own->run->choose(own->numbers.data(), static_cast<int32_t>(count)));
+        auto at = own->ready.begin() + static_cast<ptrdiff_t>(own->first);
+        std::rotate(at, at + chosen, at + chosen + 1);  // the others stay in their order
+    } else if (own->run->seeded && count > 1) {
         own->random ^= own->random << 13, own->random ^= own->random >> 7, own->random ^= own->random << 17;
         size_t chosen = own->first + static_cast<size_t>(own->random % count);
         std::swap(own->ready[own->first], own->ready[chosen]);
@@ -62,6 +71,12 @@ void make_ready(Scheduler *own, Fiber *fiber) {
 
 // Let another thread go on; comes back when this one is chosen again.
 void suspend(Scheduler *own, Fiber *fiber) {
+    if (own->run->choose) {  // the host is asked on its own stack
+        ++own->run->switches;
+        own->current = nullptr;
+        atops_switch(&fiber->sp, own->sp);
+        return;
+    }
     Fiber *next = take_next(own);
     if (next == fiber) return;
     ++own->run->switches;
@@ -132,6 +147,9 @@ Fiber *enter(Scheduler *own, Site site) {
     return fiber;
 }
 
+// Whether what comes next is drawn or chosen, and not the oldest.
+bool chooses(const Scheduler *own) { return own->run->seeded || own->run->choose; }
+
 // ---- barriers
 
 void open_block(Scheduler *own, BlockState &block, Fiber *last) {
@@ -151,7 +169,7 @@ void sync_threads(Site site) {
     block.arrived.push_back(fiber);
     if (block.arrived.size() == own->size) {
         open_block(own, block, fiber);
-        if (!own->run->seeded) return;  // the last to come goes on at once
+        if (!chooses(own)) return;  // the last to come goes on at once
         make_ready(own, fiber);
         suspend(own, fiber);
         return;
@@ -175,7 +193,7 @@ void sync_blocks(Site site) {
     if (own->watch) watch_grid_barrier(own->watch);
     for (Fiber *each : own->fibers)
         if (each->state == State::at_grid) make_ready(own, each);
-    if (own->run->seeded) {
+    if (chooses(own)) {
         make_ready(own, fiber);
         suspend(own, fiber);
     }
@@ -410,7 +428,7 @@ Event issue(Context *context, const Transfer *given, Site site) {
 void wait(Event event, Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
-    if (own->run->seeded) {  // others may run before what was issued takes effect
+    if (chooses(own)) {  // others may run before what was issued takes effect
         make_ready(own, fiber);
         suspend(own, fiber);
     }
@@ -458,7 +476,7 @@ void begin() {
     fiber->state = State::over;
     ++own->over;
     ++own->blocks[fiber->block].over;
-    if (Fiber *next = take_next(own)) {
+    if (Fiber *next = own->run->choose ? nullptr : take_next(own)) {
         own->current = next;
         set_slots(own, next);
         atops_switch(&fiber->sp, next->sp);
@@ -512,6 +530,15 @@ void say_stuck(Scheduler *own) {
 }  // namespace
 
 Scheduler *scheduler_here() { return here; }
+
+void turn_before_access(Scheduler *own) {
+    if (!chooses(own)) return;
+    // Of a long launch not every access is a choice, but some are for ever: a thread may wait for what another one stores.
+    if (++own->accesses > ALL_ACCESSES && own->accesses % SOME_ACCESSES) return;
+    Fiber *fiber = own->current;
+    make_ready(own, fiber);
+    suspend(own, fiber);
+}
 
 const Runtime *const RUNTIME_TABLE = &RUNTIME;
 
@@ -621,10 +648,10 @@ int32_t atops_run(Run *run) {
         here = &own;
         run->scheduler = &own;
         guard_this_thread();
-        if (Fiber *first = take_next(&own)) {
-            own.current = first;
-            set_slots(&own, first);
-            atops_switch(&own.sp, first->sp);
+        while (Fiber *next = run->fault ? nullptr : take_next(&own)) {
+            own.current = next;
+            set_slots(&own, next);
+            atops_switch(&own.sp, next->sp);
         }
         run->scheduler = nullptr;
         here = outer;

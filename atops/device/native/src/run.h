@@ -30,10 +30,13 @@ struct Scheduler {
     uint32_t size = 0;
     size_t over = 0, at_grid = 0;
     uint64_t random = 0;
+    uint64_t accesses = 0;  // before which others could go on
+    std::vector<uint32_t> numbers;  // of those that are ready
     pthread_t os_thread{};
     Watch *watch = nullptr;  // of an instrumented launch
 };
 
+void turn_before_access(Scheduler *);  // lets others go on, where a seed or the host chooses who does
 Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
 // Ends the run with what the thread here did. `frame` is where a search for the kernel's own call begins on its stack.
 [[noreturn]] void fail_now(Fault, const char *text, const void *frame = nullptr);

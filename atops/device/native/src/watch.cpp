@@ -560,12 +560,25 @@ int take_segments(dl_phdr_info *info, size_t, void *given) {
 
 }  // namespace
 
+// Whether an address is of the thread's own L1, or of nothing that other threads reach.
+bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t address) {
+    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
+    auto base = reinterpret_cast<uint64_t>(l1.bytes);
+    return (address >= base && address < base + l1.capacity) ||
+           (address >= watch->module_low && address < watch->module_high) ||
+           (address >= watch->slots_low && address < watch->slots_high);
+}
+
 // ---- what the kernel's code tells
 
 void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint64_t counter) {
     Fiber *fiber = watch->own->current;
     if (!watch->doubts.empty()) settle(watch);
     if (watch->run->stop) fail_now(Fault::stopped, "");
+    if (!own_memory(watch, fiber, low)) {
+        turn_before_access(watch->own);
+        if (watch->run->stop) fail_now(Fault::stopped, "");
+    }
     ++watch->shadow->accesses;
     uint32_t number = number_of(watch, fiber);
     Touch touch{watch, fiber, &watch->actors[number], number, does, 0, 0, bytes <= SMALL, counter, 0};
