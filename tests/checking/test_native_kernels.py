@@ -35,6 +35,16 @@ __global__ void spin(int *x) {
     else __atomic_store_n(x + 1, 1, 3);
     if (threadIdx.x == 0) x[0] = 2;
 }
+__global__ void made(int *x) {  // the first thread constructs the context, and nothing comes in between
+    __shared__ tops_dte_ctx_t mover;
+    __shared__ int s[2];
+    if (threadIdx.x == 0) {
+        mover.init();
+        s[0] = 2;
+        tops::memcpy(mover, tops::mdspan(x, 1), tops::mdspan(s, 1));
+        mover.destroy();
+    }
+}
 __global__ void for_ever(int *x) { while (!__atomic_load_n(x, 2)) {} }
 """
 Program = Callable[[], Coroutine[Any, Any, None]]
@@ -76,7 +86,7 @@ def test_updates_are_lost_between_blocks_and_in_l2(module: Any, name: str, confi
     assert atops.check(counting(module, name, config), 30, options=SEEN).verdict == "failed"
 
 
-@every("name, config", [("kept", (1, 2)), ("kept", (2, 1)), ("rounds", (1, 2)), ("spin", (1, 2))])
+@every("name, config", [("kept", (1, 2)), ("kept", (2, 1)), ("rounds", (1, 2)), ("spin", (1, 2)), ("made", (1, 2))])
 def test_what_is_right_passes_a_thousand_schedules(module: Any, name: str, config: tuple[int, int]) -> None:
     """And nothing is called proved: other streams wait while a kernel in C++ runs."""
     assert atops.check(counting(module, name, config), 1000, options=SEEN).verdict == "explored 1000"

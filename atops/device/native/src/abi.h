@@ -96,7 +96,8 @@ struct Runtime {
     void (*print)(const char *text, size_t bytes);
     void (*yield)(Site);
     void (*fail)(Fault, const char *text, Site);  // does not return
-    void (*constructed)(void *place, size_t bytes);  // shared memory whose objects have been constructed, for all
+    // Objects in shared memory, which one thread constructs for all: before it begins, and once they are there.
+    void (*constructs)(void *place, size_t bytes, bool over);
 };
 
 // Where a module keeps what its kernels know of the thread that runs, for each OS thread.

@@ -381,8 +381,9 @@ void context(Context *given, int what, Site site) {
     }
 }
 
-void constructed(void *place, size_t bytes) {
-    if (here->watch) watch_constructed(here->watch, place, bytes);
+void constructs(void *place, size_t bytes, bool over) {
+    here->current->constructs = !over;
+    if (here->watch && over) watch_constructed(here->watch, place, bytes);
 }
 
 void move(Scheduler *own, const Transfer &transfer) { own->run->moved += apply_transfer(transfer); }
@@ -462,7 +463,7 @@ void fail_here(Fault fault, const char *text, Site site) {
 
 constexpr Runtime RUNTIME = {
     VERSION, sync_threads, sync_blocks, shared, local, dynamic_shared, context, transfer,
-    issue, wait, counted, print, yield, fail_here, constructed,
+    issue, wait, counted, print, yield, fail_here, constructs,
 };
 
 // ---- threads from their beginning to their end
@@ -532,7 +533,7 @@ void say_stuck(Scheduler *own) {
 Scheduler *scheduler_here() { return here; }
 
 void turn_before_access(Scheduler *own) {
-    if (!chooses(own)) return;
+    if (!chooses(own) || own->current->constructs) return;
     // Of a long launch not every access is a choice, but some are for ever: a thread may wait for what another one stores.
     if (++own->accesses > ALL_ACCESSES && own->accesses % SOME_ACCESSES) return;
     Fiber *fiber = own->current;
@@ -637,6 +638,7 @@ int32_t atops_run(Run *run) {
             memset(fiber->arrivals, 0, sizeof fiber->arrivals);
             fiber->place_count = 0;
             fiber->l1_top = 0;
+            fiber->constructs = false;
             prepare(fiber, begin);
             own.fibers.push_back(fiber);
             own.ready.push_back(fiber);

@@ -179,6 +179,20 @@ bool begins_in(const Pad &pad, uint64_t low) {
     return base && low >= base && low < base + pad.capacity;
 }
 
+// Whether bytes are the module's, or of the table of what the runtime does for it.
+bool of_module(const Watch *watch, uint64_t low, uint64_t high) {
+    auto table = reinterpret_cast<uint64_t>(RUNTIME_TABLE);
+    return (low >= watch->slots_low && high <= watch->slots_high) || (low >= watch->module_low && high <= watch->module_high) ||
+           (low >= table && high <= table + sizeof *RUNTIME_TABLE);
+}
+
+// Whether no other thread reaches what lies here.
+bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t low, uint64_t high) {
+    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
+    auto stack = reinterpret_cast<uint64_t>(fiber->stack), top = reinterpret_cast<uint64_t>(fiber->top);
+    return begins_in(l1, low) || (low >= stack && low < top) || of_module(watch, low, high);
+}
+
 Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint32_t owner) {
     if (!region) {
         uint64_t base = reinterpret_cast<uint64_t>(pad.bytes);
@@ -238,10 +252,7 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
         return made(watch->shared[fiber->block], place.l2, Space::shared, watch->base / watch->own->size + fiber->block);
     }
     if (watch->last && low >= watch->last->low && high <= watch->last->high) return watch->last;
-    if (low >= watch->slots_low && high <= watch->slots_high) return nullptr;
-    if (low >= watch->module_low && high <= watch->module_high) return nullptr;
-    auto table = reinterpret_cast<uint64_t>(RUNTIME_TABLE);
-    if (low >= table && high <= table + sizeof *RUNTIME_TABLE) return nullptr;
+    if (of_module(watch, low, high)) return nullptr;
     Range range;
     if (!find_global(run, low, &range)) refuse_others(touch, low, high);
     if (high > range.high) refuse(touch, low, high, "access");
@@ -560,22 +571,13 @@ int take_segments(dl_phdr_info *info, size_t, void *given) {
 
 }  // namespace
 
-// Whether an address is of the thread's own L1, or of nothing that other threads reach.
-bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t address) {
-    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
-    auto base = reinterpret_cast<uint64_t>(l1.bytes);
-    return (address >= base && address < base + l1.capacity) ||
-           (address >= watch->module_low && address < watch->module_high) ||
-           (address >= watch->slots_low && address < watch->slots_high);
-}
-
 // ---- what the kernel's code tells
 
 void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint64_t counter) {
     Fiber *fiber = watch->own->current;
     if (!watch->doubts.empty()) settle(watch);
     if (watch->run->stop) fail_now(Fault::stopped, "");
-    if (!own_memory(watch, fiber, low)) {
+    if (!own_memory(watch, fiber, low, low + bytes)) {
         turn_before_access(watch->own);
         if (watch->run->stop) fail_now(Fault::stopped, "");
     }

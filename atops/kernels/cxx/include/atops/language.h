@@ -60,8 +60,9 @@ inline __attribute__((always_inline)) Declared &shared_memory(ATOPS_SITE) {
                                   {file, line});
     if constexpr (!std::is_trivially_default_constructible_v<Declared>)
         if (fresh) {
+            runtime->constructs(place, sizeof(Declared), false);
             new (place) Declared;
-            runtime->constructed(place, sizeof(Declared));
+            runtime->constructs(place, sizeof(Declared), true);
         }
     return *static_cast<Declared *>(place);
 }
