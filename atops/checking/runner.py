@@ -28,7 +28,7 @@ from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
-from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_pipes, setting_aside
+from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_selectors, setting_aside
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
@@ -65,7 +65,7 @@ class Runner:
 
     def __enter__(self) -> Runner:
         """Take what all runs need: it would be put up and taken down again for each."""
-        kept = keeping_scratchpads(), keeping_arenas(), keeping_pipes()
+        kept = keeping_scratchpads(), keeping_arenas(), keeping_selectors()
         for each in (self._quiet, collecting_by_steps(), counting(True), *kept):
             self._held.enter_context(each)
         return self

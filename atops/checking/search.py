@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -203,7 +204,7 @@ class _Search:
             self.most_options = max(self.most_options, chooser.most)
             if (progress := self.progress) is not None:
                 progress.runs, progress.choices = self.runs, self.choices
-                progress.kinds.update([str(name[0]) for name in chooser.names])
+                progress.kinds.update(map(itemgetter(0), chooser.names))
             self.coarse = self.coarse or chooser.coarse
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)

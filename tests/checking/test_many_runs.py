@@ -114,7 +114,7 @@ def test_global_memory_of_each_run_is_as_new(size: int) -> None:
     report.raise_if_failed()
     assert atops.run(main)[0] == 0
     assert not arena._kept and not arena._keepers[0]
-    assert not inline._PIPES and not inline._PIPE_KEEPERS[0]
+    assert not inline._SELECTORS and not inline._KEEPERS[0]
 
 
 def test_a_pipe_that_is_kept_is_empty() -> None:
@@ -129,6 +129,45 @@ def test_a_pipe_that_is_kept_is_empty() -> None:
         return bool(woken)
 
     atops.check(main, 4, same_result=True).raise_if_failed()
+
+
+def test_files_that_a_program_has_left_in_its_loop_are_gone() -> None:
+    """The loop of the next run watches none of them."""
+    ends: list[int] = []
+
+    async def main() -> int:
+        loop: Any = asyncio.get_running_loop()
+        watched = len(loop._selector.get_map())
+        ends.extend(os.pipe())
+        os.write(ends[-1], b"x")
+        loop.add_reader(ends[-2], bool)
+        return watched
+
+    try:
+        atops.check(main, 4, same_result=True).raise_if_failed()
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+@pytest.mark.parametrize("options", [{"schedule": "random"}, {"clock": "virtual"}, {"detect": True}])
+def test_a_program_that_waits_for_one_file_is_no_deadlock(options: dict[str, Any]) -> None:
+    """Though nothing else is left to run, and whether or not the loop watches a file of the runtime's."""
+
+    async def main() -> bytes:
+        loop, (source, sink) = asyncio.get_running_loop(), os.pipe()
+        try:
+            readable = loop.create_future()
+            loop.add_reader(source, lambda: readable.done() or readable.set_result(None))
+            os.write(sink, b"x")
+            await readable
+            loop.remove_reader(source)
+            return os.read(source, 1)
+        finally:
+            os.close(source)
+            os.close(sink)
+
+    assert atops.run(main, atops.EmulatorOptions(**options)) == b"x"
 
 
 class _Asked:

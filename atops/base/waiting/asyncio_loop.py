@@ -211,6 +211,8 @@ class AsyncioLoop(LoopAdapter):
         self._chooses = getattr(loop, "chooses", False)  # what comes next: then nothing is called here and now
         self._waiter = ChosenTaskWaiter if self._chooses else TaskWaiter
         self._answering = False  # a task that runs the loop itself in there cannot hear the bell: its handle is busy
+        if self._chooses:
+            return  # all that wakes its tasks does so in its own thread
         if _get_running_loop() is loop:
             self._hang_bell()
         else:
@@ -220,6 +222,11 @@ class AsyncioLoop(LoopAdapter):
     def _hang_bell(self) -> None:
         if (loop := self._loop()) is not None:
             self._bell = _hang_bell(loop, self._answer)
+
+    @property
+    def has_bell(self) -> bool:
+        """Whether the loop watches a file of the adapter's."""
+        return self._bell is not None
 
     def ring(self) -> bool:
         """Have the loop read its mail. Returns False when the loop is closed or gone."""

@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 import numpy as np
 
@@ -139,7 +140,7 @@ class Arena:
         if hasattr(os, "memfd_create"):
             self._mapping = mapping = _mapping(size, base_address, name)
             self.fd, self.host_address = mapping.fd, mapping.address
-            owner = (ctypes.c_uint8 * size).from_address(self.host_address)
+            owner = _bytes_type(size).from_address(self.host_address)
             # Not at exit: threads may still touch views then, and the system takes the mapping back anyway.
             weakref.finalize(owner, mapping.let_go).atexit = False
             memory = memoryview(owner).cast("B")
@@ -180,6 +181,12 @@ class Arena:
     def __repr__(self) -> str:
         place = f"{self.host_address:#x}{'' if self.at_home else ' (elsewhere)'}"
         return f"<Arena {self.name!r} {self.size} bytes at {place}>"
+
+
+@lru_cache(8)
+def _bytes_type(size: int) -> type[ctypes.Array[ctypes.c_uint8]]:
+    """Return the type of an array of so many bytes: where the last arena is gone, ctypes would make it anew."""
+    return ctypes.c_uint8 * size
 
 
 def _file(size: int, name: str) -> int:

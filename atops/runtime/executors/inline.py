@@ -26,7 +26,8 @@ from typing import Any
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
 from atops.base.locks import fork_safe
-from atops.base.waiting.asyncio_loop import TaskWaiter
+from atops.base.waiting.asyncio_loop import AsyncioLoop, TaskWaiter
+from atops.base.waiting.current_loop import ADAPTERS
 from atops.base.waiting.parking_lot import seconds
 from atops.device.races.race import Access
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
@@ -35,7 +36,7 @@ from atops.runtime.executors.standing import no_way_on, sides_of
 
 __all__ = (
     "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
-    "keeping_pipes", "rest", "setting_aside",
+    "keeping_selectors", "rest", "setting_aside",
 )  # fmt: skip
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
@@ -404,24 +405,26 @@ def setting_aside() -> Iterator[None]:
                     gc.unfreeze()
 
 
-_PIPES: list[tuple[socket.socket, socket.socket]] = []  # kept, both ends of each, empty
-_PIPE_KEEPERS = [0]  # blocks of `keeping_pipes` that go on
-MOST_PIPES = 4
+# Kept: selectors that have nothing but the pipe by which a loop is woken, which is empty, and both ends of that.
+_SELECTORS: list[tuple[PatientSelector, socket.socket, socket.socket]] = []
+_KEEPERS = [0]  # blocks of `keeping_selectors` that go on
+MOST_KEPT = 4
 
 
 @contextmanager
-def keeping_pipes() -> Iterator[None]:
-    """For the block, have loops take the pipes of closed ones, by which they are woken: to make them takes long."""
+def keeping_selectors() -> Iterator[None]:
+    """For the block, have loops take the selectors and pipes of closed ones: to make them takes long."""
     with RUNS_LOCK:
-        _PIPE_KEEPERS[0] += 1
+        _KEEPERS[0] += 1
     try:
         yield
     finally:
         with RUNS_LOCK:
-            _PIPE_KEEPERS[0] -= 1
-            left = [] if _PIPE_KEEPERS[0] else _PIPES[:]
-            del _PIPES[: len(left)]
-        for one, other in left:
+            _KEEPERS[0] -= 1
+            left = [] if _KEEPERS[0] else _SELECTORS[:]
+            del _SELECTORS[: len(left)]
+        for selector, one, other in left:
+            selector.close()
             one.close()
             other.close()
 
@@ -430,7 +433,15 @@ class InlineLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
 
     def __init__(self, executor: InlineExecutor) -> None:
-        super().__init__(PatientSelector(executor))
+        self._pipe: tuple[socket.socket, socket.socket] | None = None  # one that was kept
+        try:
+            selector, *ends = _SELECTORS.pop()
+        except IndexError:
+            selector = PatientSelector(executor)
+        else:
+            self._pipe = ends[0], ends[1]
+            selector.begin(executor)
+        super().__init__(selector)
         self._executor = executor
         # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
         self._ready: Any = ChoosingDeque(executor.choose, executor.collect)
@@ -442,31 +453,42 @@ class InlineLoop(asyncio.SelectorEventLoop):
     def may_go_on(self) -> bool:
         """Say whether a step is ready, or a timer or a file may make one so."""
         timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
-        files = len(self._selector.get_map())  # type: ignore[attr-defined]  # two are the loop's own
-        signals = bool(self._signal_handlers)  # type: ignore[attr-defined]  # those of add_signal_handler
-        return self.has_steps() or signals or files > 2 or any(not timer.cancelled() for timer in timers)
+        return self.has_steps() or self.watches or any(not timer.cancelled() for timer in timers)
+
+    @property
+    def watches(self) -> bool:
+        """Whether the program waits for files or signals."""
+        adapter = ADAPTERS.get(self)
+        own = 1 + (isinstance(adapter, AsyncioLoop) and adapter.has_bell)  # its pipe, and the bell
+        return self.hears_signals or len(self._selector.get_map()) > own  # type: ignore[attr-defined]
+
+    @property
+    def hears_signals(self) -> bool:
+        """Whether the program has set handlers of signals with `add_signal_handler`."""
+        return bool(self._signal_handlers)  # type: ignore[attr-defined]  # of asyncio's loops
 
     def _make_self_pipe(self) -> None:
         """As asyncio's selector loops, with a pipe that was kept if there is one."""
-        if not _PIPES:
+        if self._pipe is None:
             super()._make_self_pipe()  # type: ignore[misc]  # of BaseSelectorEventLoop, in every Python from 3.4 on
             return
         own: Any = self
-        own._ssock, own._csock = _PIPES.pop()
+        own._ssock, own._csock = self._pipe
         own._internal_fds += 1
         own._add_reader(own._ssock.fileno(), own._read_from_self)
 
     def _close_self_pipe(self) -> None:
-        """As asyncio's selector loops, but the pipe may be kept, empty."""
+        """As asyncio's selector loops, but the pipe may be kept, empty, and the selector with it."""
         own: Any = self
-        if not _PIPE_KEEPERS[0] or len(_PIPES) >= MOST_PIPES:
+        selector: PatientSelector = own._selector
+        if not _KEEPERS[0] or len(_SELECTORS) >= MOST_KEPT or len(selector.get_map()) > 1:
             super()._close_self_pipe()  # type: ignore[misc]  # as above
             return
-        own._remove_reader(own._ssock.fileno())
         with suppress(BlockingIOError):
             while own._ssock.recv(4096):
                 pass
-        _PIPES.append((own._ssock, own._csock))
+        selector.modify(own._ssock, selectors.EVENT_READ, (None, None))  # what was called is the loop's
+        selector.keep = own._ssock, own._csock
         own._ssock = own._csock = None
         own._internal_fds -= 1
 
@@ -512,8 +534,28 @@ class PatientSelector(selectors.DefaultSelector):
 
     def __init__(self, executor: InlineExecutor) -> None:
         super().__init__()
+        self.begin(executor)
+
+    def begin(self, executor: InlineExecutor) -> None:
+        """Be the selector of this executor's loop from now on."""
         self._executor = executor
         self._turns = 0  # of the program alone, one after another, while a command takes time
+        self.keep: tuple[socket.socket, socket.socket] | None = None  # the pipe that it is kept with, once closed
+
+    def close(self) -> None:
+        """Close it, unless it is kept for another loop."""
+        if (pipe := self.keep) is None:
+            super().close()
+            return
+        self.keep = None
+        del self._executor
+        with RUNS_LOCK:
+            if _KEEPERS[0]:
+                _SELECTORS.append((self, *pipe))
+                return
+        super().close()
+        for end in pipe:
+            end.close()
 
     def select(self, timeout: float | None = None) -> Any:
         """Run the driver's timers and poll the files; under a virtual clock let time jump instead of waiting.
@@ -534,7 +576,14 @@ class PatientSelector(selectors.DefaultSelector):
             timeout = left if timeout is None else min(timeout, left)
         if timeout is None and not executor.loop.may_go_on():
             executor.at_rest()
-        return super().select(timeout)
+        return self._poll() if timeout == 0 else super().select(timeout)
+
+    def _poll(self) -> Any:
+        """Return the files that are ready; without a call of the system where there is only the loop's own pipe.
+
+        What comes by that is a step already, but for signals that the program has handlers of.
+        """
+        return [] if len(self.get_map()) == 1 and not self._executor.loop.hears_signals else super().select(0)
 
     def _moves(self, due: int | None) -> bool:
         """Whether the clock goes to the next timer although steps are ready.
@@ -563,7 +612,7 @@ class PatientSelector(selectors.DefaultSelector):
         The driver's are met to the nanosecond: at them commands end.
         """
         self._turns = 0
-        ready = super().select(0)
+        ready = self._poll()
         if not ready:
             clock.advance_to(min(self._ends(due)))
             self._executor.run_timers()

@@ -320,8 +320,9 @@ class ChosenLoop(InlineLoop):
         return ScheduledTask(coroutine, self, self._tasks, context)
 
     def look(self) -> None:
-        """Have the loop look at its timers and files before anything else."""
-        self._ready.look()
+        """Have the loop look at its timers and files before anything else, if there are any."""
+        if self._scheduled or self.watches:  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+            self._ready.look()
 
     def has_left(self) -> bool:
         """Say whether tasks are left, or asynchronous generators, that are to be ended."""
@@ -420,8 +421,10 @@ class ReadySteps:
             self._executor.collect()
         if self._urgent:
             return self._urgent.popleft()
-        handle: asyncio.Handle = self._executor.next_handle(self._urgent) or self._idle
-        if touches is not None and handle is not self._idle and self._agenda.current[0] in (TASK, CALLBACK):
+        handle: asyncio.Handle | None = self._executor.next_handle(self._urgent)
+        if handle is None:
+            return self._urgent.popleft() if self._urgent else self._idle
+        if touches is not None and self._agenda.current[0] in (TASK, CALLBACK):
             touches.task_begins()
         if self._callbacks and handle is self._callbacks[0][1]:
             self._callbacks.popleft()
