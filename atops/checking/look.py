@@ -90,9 +90,15 @@ class Look:
     """What there is at one place of a run."""
 
     def __init__(
-        self, found: Sequence[Variable], queues: Sequence[Queue], doing: Mapping[Name, tuple[str, str]]
+        self,
+        found: Sequence[Variable],
+        queues: Sequence[Queue],
+        doing: Mapping[Name, tuple[str, str]],
+        streams: Mapping[Name, str],
     ) -> None:
         self.queues = tuple(queues)
+        self.streams = dict(streams)
+        """What the program calls its streams, those that it has given a name."""
         self.doing = dict(doing)
         """Of what could come: what it does, as far as this is known before, and the place of that in the program."""
         self._kept = [(each, _bytes(each.array)) for each in found]
@@ -114,7 +120,6 @@ class Look:
             for ranges, names in ((step.reads, reads), (step.writes, writes)):
                 names |= dict.fromkeys(said for each in ranges for said in self._names(each))
         return Touched(tuple(reads), tuple(writes))
-
 
     def _names(self, touched: Range) -> list[str]:
         """Return the names of what a range of a footprint meets."""
@@ -152,7 +157,8 @@ def look(agenda: Agenda, board: Board) -> Look:
         for event in thread.transfers or ():
             if event.into is not None and (choice := getattr(event, "choice", None)) is not None:  # still to come
                 doing.setdefault(choice, (_transfer(event, found), ""))
-    return Look(found, queues, doing)
+    labels = board.tracer.names().streams
+    return Look(found, queues, doing, {("stream", *which): label for which, label in labels.items() if label})
 
 
 def _source(place: tuple[str, int]) -> str:

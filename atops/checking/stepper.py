@@ -189,9 +189,12 @@ class Stepper:
         self._run(self.picks[: len(self.picks) - picks])
         return self.choices()
 
-    def finish(self) -> str:
-        """Have the rest come first come, first served; these count as picks, too. Returns the verdict."""
-        self._run(self.picks, Plain())
+    def finish(self, chooser: Chooser | None = None) -> str:
+        """Have the rest come first come, first served, or as another chooser says; these count as picks, too.
+
+        Returns the verdict.
+        """
+        self._run(self.picks, Plain() if chooser is None else chooser)
         return self.verdict
 
     def go(self, picks: Sequence[Name]) -> tuple[Option, ...]:
@@ -279,6 +282,7 @@ class Stepper:
         self, picks: Sequence[Name], then: Chooser | None = None, footprint: Footprint | None = None
     ) -> tuple[_Picks, Ended]:
         chooser = _Picks(picks, then, self._looks, footprint)
+
         def once() -> Ended:
             with self._runner as run:
                 return run(chooser)
@@ -355,7 +359,7 @@ class Stepper:
 
 def _now(chooser: _Picks) -> Look:
     """Return what there was last."""
-    return chooser.now or chooser.before or Look((), (), {})
+    return chooser.now or chooser.before or Look((), (), {}, {})
 
 
 class _Script:

@@ -92,7 +92,7 @@ def program_frames(threads: Iterable[KernelThread]) -> list[FrameType]:
     trio = sys.modules.get("trio")
     libraries = (PACKAGE, ASYNCIO, *(() if trio is None else trio.__path__))
     frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe().f_back  # not this one: kept in a list of its own it would live on
     while frame is not None and frame.f_code is not RUN:
         frames.append(frame)
         frame = frame.f_back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,9 +165,32 @@ def named(stepper: Stepper) -> dict[str, list[str]]:
     return {f"{each.name} {each.where} {each.owner}".strip(): list(each.values) for each in stepper.memory}
 
 
-def test_looking_changes_nothing() -> None:
-    """A run that is looked at has the same choices and the same schedule as one that is not."""
-    looking, plain = Stepper(launched, looks=True), Stepper(launched)
+@k.kernel
+async def add(row, more):
+    """Each thread adds what another row has, after a transfer."""
+    mine, t = k.local(2, np.int32), k.threadIdx.x
+    with k.dte_scope() as dte:
+        await k.memcpy_async(dte, mine, row)
+    row[t] = mine[t] + more[t]
+
+
+async def lent() -> None:
+    """Launch with an array that nothing but the launch knows: it is given back when that is over."""
+    device = atops.Device(0)
+    async with device.create_stream() as load, device.create_stream() as work:
+        row = device.zeros(2, np.int32)
+        load.fill(row, 7)
+        work.launch(add, (1, 2), row, work.upload(np.full(2, 5, np.int32)))
+        await work.fetch(row)
+
+
+@pytest.mark.parametrize("program", [launched, lent])
+def test_looking_changes_nothing(program: Any) -> None:
+    """A run that is looked at has the same choices and the same schedule as one that is not: it keeps no memory."""
+    looking, plain = Stepper(program, looks=True), Stepper(program)
+    looking.finish(), plain.finish()
+    assert looking.names == plain.names and looking.schedule == plain.schedule
+    looking.go(()), plain.go(())
     for at in count():
         assert looking.choices() == plain.choices()
         if not plain.choices():
