@@ -227,8 +227,8 @@ class View {
     if (scene.saved && scene.text) this.pre.textContent = scene.text;
     this.marks = scene.marks;
     this.through = null;
-    this.spec.taken?.(this);
     this.pauseButton.hidden = !this.answered || scene.state === "ended" || this.table.part > 0;
+    this.spec.taken?.(this);
     this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
     this.drawLegend();
     this.showMarks();

@@ -24,7 +24,7 @@ from atops_widgets.feed.feed import NOTHING, Feed, FeedSource, feed_of
 from atops_widgets.feed.links import saved_links
 from atops_widgets.feed.pace import Flow, call_soon
 
-__all__ = ("FeedWidget", "TraceWidget")
+__all__ = ("LIVE", "FeedWidget", "TraceWidget", "publish")
 
 TEXTS: Final = 100_000  # different names that a page is told
 
@@ -99,7 +99,7 @@ class FeedWidget(anywidget.AnyWidget):
         if not self.feed.live:
             self._follow()
             for display in self._displays:
-                _publish(self._over(), display, update=True)
+                publish(self._over(), display, update=True)
             self._displays.clear()
 
     def _follow(self) -> None:
@@ -154,13 +154,13 @@ class FeedWidget(anywidget.AnyWidget):
         display = f"atops-{token_hex(8)}"
         if self.feed.live:
             self._displays.append(display)
-        _publish(data, display, metadata)
+        publish(data, display, metadata)
 
 
 LIVE: Final = "This was live; it stands here as it was when its cell ran. Call stop() to keep the picture itself."
 
 
-def _publish(
+def publish(
     data: dict[str, Any], display: str, metadata: dict[str, Any] | None = None, *, update: bool = False
 ) -> None:
     """Show data in the cell that runs, or in the place where `display` was shown. Without a notebook do nothing."""
