@@ -20,15 +20,19 @@ DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 NOTEBOOKS := $(VENV)/.notebooks
 PEERS := $(VENV)/.peers
+CLUSTER := $(VENV)/.cluster
 KERNEL6 := $(VENV)/.kernel6
 
-.PHONY: help demo check test soak mutation conformance bench bench-smoke docs notebook lint types clean
+.PHONY: help demo demo-cluster check test soak mutation conformance bench bench-smoke docs notebook lint types clean
 
 help:  ## say what there is
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 demo: $(BASE)  ## run the demo (ARGS="..." go to it)
 	@$(PY) -m atops demo $(ARGS)
+
+demo-cluster: $(CLUSTER)  ## run it on two worker processes, one of which is killed (ARGS: a scheduler's address)
+	@$(PY) examples/cluster/histogram.py $(ARGS)
 
 # Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/.pycache $(PY) -m pytest -q
@@ -103,6 +107,11 @@ $(DOCS): $(BASE)
 $(NOTEBOOKS): $(BASE)
 	@echo "adding what the notebooks need"
 	@$(PACKAGE) '.[notebook]' --group notebooks
+	@touch $@
+
+$(CLUSTER): $(BASE)
+	@echo "adding what a cluster needs"
+	@$(PACKAGE) '.[dask]'
 	@touch $@
 
 # The older ipykernel in a folder of its own, which tests put before the environment's; all that it needs is there already.

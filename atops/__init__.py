@@ -54,7 +54,7 @@ from atops.runtime.stream_reports import StreamStatistics
 from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:
-    from atops import aml, executable, hip, tops
+    from atops import aml, distributed, executable, hip, tops
 
 __version__ = "0.1.0"
 
@@ -94,6 +94,7 @@ __all__ = (
     "check",
     "current_driver",
     "default_driver",
+    "distributed",
     "errors",
     "executable",
     "hip",
@@ -106,7 +107,7 @@ __all__ = (
     "tops",
 )
 
-LATE = frozenset(("aml", "executable", "hip", "tops"))  # imported when first named: few programs do, and they are large
+LATE = frozenset(("aml", "distributed", "executable", "hip", "tops"))  # imported when first named: they are large
 
 
 def _named_late(name: str) -> Any:
@@ -118,6 +119,12 @@ def _named_late(name: str) -> Any:
         raise ImportError(found, name=name)
     raise AttributeError(found or f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
+
+def _search_on(client: Any, checking: Any) -> Any:
+    return _named_late("distributed").schedules.search_on(client, checking)
+
+
+check.clusters[:] = [_search_on]
 
 if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
     __getattr__ = _named_late

@@ -22,7 +22,8 @@ from benchmarks.measuring.report_table import show
 from benchmarks.rows.allocation import allocate_and_free
 from benchmarks.rows.barriers import barrier_round, grid_barrier_round
 from benchmarks.rows.c_calls import c_calls
-from benchmarks.rows.copies import large_copies, submit
+from benchmarks.rows.cluster import cluster
+from benchmarks.rows.commands import await_command, large_copies, launch_and_await, submit
 from benchmarks.rows.kernels import detectors, example_kernels
 from benchmarks.rows.many_streams import detected_commands, idle_streams
 from benchmarks.rows.native import (
@@ -34,7 +35,6 @@ from benchmarks.rows.native import (
     native_watched,
 )
 from benchmarks.rows.processes import import_time, numba_peer
-from benchmarks.rows.round_trips import await_command, launch_and_await
 from benchmarks.rows.schedules import schedules
 from benchmarks.rows.tracing_cost import tracing_cost
 from benchmarks.rows.transforms import transforms
@@ -75,6 +75,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "import": import_time,
     "widgets": widgets,
     "virtual-time": virtual_time,
+    "cluster": cluster,
     "numba": numba_peer,
 }
 WIDTH = 100  # columns where no terminal says how many there are

@@ -57,6 +57,7 @@ from atops.base.result_codes import Result
 __all__ = (
     "AtopsError",
     "AwaitableCancelled",
+    "ClusterError",
     "CommandCancelled",
     "CompilationError",
     "CooperativeLaunchTooLarge",
@@ -247,6 +248,12 @@ class NotReady(AtopsError, InvalidStateError):
 
 class StepLimit(AtopsError):
     """A run under a schedule has made as many steps as it may, and is not over. The message says what goes on."""
+
+
+class ClusterError(AtopsError):
+    """A cluster has lost its scheduler, or a piece of work has lost too many workers. The message says which."""
+
+    code = Result.OperatingSystem
 
 
 class ExecutionError(AtopsError):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Name
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.base.waiting.parking_lot import Ending
 from atops.checking.check_report import CheckReport, ForcedChoice, ReportedRun
 from atops.checking.runner import Program, Runner, Watching
@@ -22,6 +23,9 @@ from atops.checking.strategies.sampling import Pct, RandomRuns, Repeated
 from atops.checking.strategies.strategy import Strategy
 from atops.runtime.schedules.host import Backend
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 __all__ = ("Check", "Checking", "StrategyName", "check")
 
 StrategyName: TypeAlias = Literal["random", "pct", "dpor", "exhaustive"]
@@ -30,6 +34,9 @@ MOST_STEPS = 100_000
 
 class Check:
     """Run a program under many schedules: `atops.check(program)`, or `await atops.check.aio(program)` in a loop."""
+
+    # Searches on the workers of a cluster. Put here by `atops`: it is imported when it is first asked for.
+    clusters: ClassVar[list[Callable[[Client, Checking], Found]]] = []
 
     def __call__(
         self,
@@ -46,6 +53,7 @@ class Check:
         replays: int = 300,
         backend: Backend = "asyncio",
         progress: Progress | None = None,
+        client: Client | None = None,
     ) -> CheckReport:
         """Run `program(*arguments)` under up to `schedules` schedules, and stop at the first that fails.
 
@@ -66,15 +74,20 @@ class Check:
 
         `progress` is kept up to date while it runs, for whoever reads it on another thread.
 
+        With a `client` of Dask the schedules of "random" are run by the workers of its cluster, a batch of seeds after
+        the other, and the failing one is made small here. The report is the same as without one. The other strategies
+        learn from each run, and need one process.
+
         The same arguments give the same report in every process. Programs have to be the same in each run but for the
         schedule; one that is not is found inconclusive.
 
-        Raises InvalidType for a program that cannot be called, InvalidValue for other arguments that make no sense,
+        Raises InvalidType for a program that cannot be called, or sent to workers; InvalidValue for other arguments
+        that make no sense; NotSupported where a worker has other versions, ClusterError where the cluster is lost;
         RuntimeError inside a running loop: `await atops.check.aio(...)` there.
         """
         search = Checking(
             program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend,
-            progress)  # fmt: skip
+            progress, client)  # fmt: skip
         if running_loop_adapter() is not None:
             raise RuntimeError(f"check of {program!r} inside a running loop; write: await atops.check.aio(...)")
         return search.run()
@@ -94,6 +107,7 @@ class Check:
         replays: int = 300,
         backend: Backend = "asyncio",
         progress: Progress | None = None,
+        client: Client | None = None,
     ) -> CheckReport:
         """As a call, on a thread of its own: for asyncio and trio, and for notebooks.
 
@@ -102,28 +116,9 @@ class Check:
         """
         search = Checking(
             program, schedules, strategy, arguments, options, seed, switches, steps, same_result, replays, backend,
-            progress)  # fmt: skip
+            progress, client)  # fmt: skip
         adapter = current_loop_adapter()
-        over = Ending(f"the check of {search.name}")
-        reports: list[CheckReport] = []
-        errors: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                reports.append(search.run())
-            except BaseException as error:
-                errors.append(error)
-            finally:
-                over.end()
-
-        threading.Thread(target=work, name="atops check", daemon=True).start()
-        try:
-            await adapter.park(over)
-        finally:
-            search.stopped = True
-        if errors:
-            raise errors[0]
-        return reports[0]
+        return await search.run_beside(adapter)
 
     def __repr__(self) -> str:
         return "<atops.check: call it with a program, or await atops.check.aio(program)>"
@@ -135,7 +130,7 @@ class Checking:
     def __init__(
         self, program: Program, schedules: int, strategy: str, arguments: Sequence[object],
         options: EmulatorOptions | None, seed: int, switches: int, steps: int, same_result: bool, replays: int,
-        backend: Backend = "asyncio", progress: Progress | None = None,
+        backend: Backend = "asyncio", progress: Progress | None = None, client: Client | None = None,
     ) -> None:  # fmt: skip
         if not callable(program):
             raise InvalidType(f"check of {program!r}; expected a coroutine function or a plain one")
@@ -143,10 +138,7 @@ class Checking:
             raise InvalidValue(f"backend is {backend!r}; expected 'asyncio' or 'trio'")
         if backend == "trio" and not asyncio.iscoroutinefunction(program):
             raise InvalidValue(f"backend='trio' runs a coroutine function; {program!r} says itself what runs it")
-        if strategy not in get_args(StrategyName) and not strategy.startswith("v"):
-            raise InvalidValue(
-                f"strategy is {strategy!r}; expected 'random', 'pct', 'dpor', 'exhaustive', or the string of a schedule"
-            )
+        _check_strategy(strategy, client)
         for name, value, least in (
             ("schedules", schedules, 1), ("switches", switches, 0), ("steps", steps, 1), ("replays", replays, 0),
         ):  # fmt: skip
@@ -161,6 +153,7 @@ class Checking:
             raise InvalidValue(f"workers is {options.workers!r}; a check runs inline, in one thread: workers=1")
         if options.schedule is not None:
             raise InvalidValue("the options of check have a schedule; check tries many, and the seed says which")
+        self.client = client
         self.name = _name(program)
         self.runner = Runner(program, tuple(arguments), options, steps, backend)
         self.schedules, self.seed = schedules, seed
@@ -177,19 +170,54 @@ class Checking:
         """Search, and report."""
         self.progress.stage = "searching"
         try:
-            with self.runner:
-                return self._searched()
+            return self._searched()
         finally:
             self.progress.stage = "over"
 
+    async def run_beside(self, adapter: LoopAdapter) -> CheckReport:
+        """Search on a thread of its own, and wait for it in a loop."""
+        over = Ending(f"the check of {self.name}")
+        reports: list[CheckReport] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                reports.append(self.run())
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                over.end()
+
+        threading.Thread(target=work, name="atops check", daemon=True).start()
+        try:
+            await adapter.park(over)
+        finally:
+            self.stopped = True
+        if errors:
+            raise errors[0]
+        return reports[0]
+
     def _searched(self) -> CheckReport:
-        found = search(
-            self.runner, self.strategy, self.schedules, same_result=self.same_result, replays=self.replays,
-            stopped=lambda: self.stopped or self.progress.stopped, progress=self.progress,
-        )  # fmt: skip
+        if self.client is not None:
+            found = Check.clusters[0](self.client, self)
+        else:
+            with self.runner:
+                found = self.searched(self.strategy, self.schedules)
         if found.verdict != "failed":
             return CheckReport(self.name, self.strategy.name, self.seed, self.schedules, found)
-        return self._replayed(found)
+        with self.runner:
+            return self._replayed(found)
+
+    def searched(self, strategy: Strategy, schedules: int) -> Found:
+        """Search through so many schedules of a strategy. Inside the runner's block."""
+        return search(
+            self.runner, strategy, schedules, same_result=self.same_result, replays=self.replays,
+            stopped=self.is_stopped, progress=self.progress,
+        )  # fmt: skip
+
+    def is_stopped(self) -> bool:
+        """Whether the search is to end after the run that goes on."""
+        return self.stopped or self.progress.stopped
 
     def _replayed(self, found: Found) -> CheckReport:
         """Run the failing schedule once more, and note where everything stands."""
@@ -214,6 +242,15 @@ class Checking:
             came, missed = here.get(each.name, ""), here.get(each.instead_of, "")
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
         return ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places))
+
+
+def _check_strategy(strategy: str, client: object) -> None:
+    if strategy not in get_args(StrategyName) and not strategy.startswith("v"):
+        raise InvalidValue(
+            f"strategy is {strategy!r}; expected 'random', 'pct', 'dpor', 'exhaustive', or the string of a schedule"
+        )
+    if client is not None and strategy != "random":
+        raise InvalidValue(f"strategy is {strategy!r}; with a client only 'random' is: the others learn from each run")
 
 
 def _name(program: Program) -> str:

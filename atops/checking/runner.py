@@ -23,6 +23,7 @@ from atops.checking.command_touches import CommandTouches
 from atops.checking.search import Ended, Failure
 from atops.checking.strategies.strategy import Recorder
 from atops.device.chip import keeping_scratchpads
+from atops.device.memory.allocation import numbered_from_one
 from atops.device.memory.arena import keeping_arenas
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
@@ -77,7 +78,8 @@ class Runner:
         """Run once. What the program raises is how it failed; Ctrl-C comes out."""
         self.chooser = chooser
         try:
-            return self._once(self.options, self._executor(self.options, self.program, self.backend))
+            with numbered_from_one():
+                return self._once(self.options, self._executor(self.options, self.program, self.backend))
         finally:
             self.string = self.executor.said()
             del self.executor, self.chooser  # nothing here holds the run any more: the collector finds all of it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, overload
 
@@ -64,6 +65,8 @@ class Kernel(Generic[P]):
     __execution_space__ = ExecutionSpace.GLOBAL
     # Bytes by space, of one whose function does not tell; None is not known.
     static_memory: ClassVar[Mapping[str, int | None] | None] = None
+    # Returns what another process makes it of, for one that a compiled text defines.
+    pickled: Callable[[], tuple[Any, ...]] | None = None
 
     def __init__(
         self, function: Callable[P, object], name: str | None = None, cooperative: bool = False, arch: str | None = None
@@ -212,9 +215,17 @@ class Kernel(Generic[P]):
             f"kernel {self.name} was called; it is launched: stream.launch({self.name}, (grid, block), *arguments)"
         )
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled: another process imports it. Raises InvalidType."""
-        raise InvalidType(f"kernel {self.name} cannot be pickled; import {self.__module__} in the other process")
+    def __reduce_ex__(self, protocol: object) -> str | tuple[Any, ...]:
+        """Be pickled as a function is: by its name where another process can import it, else as cloudpickle does."""
+        if self.pickled is not None:
+            return self.pickled()
+        found: Any = None if self.__module__ == "__main__" else sys.modules.get(self.__module__)
+        qualified: str = self.function.__qualname__
+        for name in qualified.split("."):
+            found = getattr(found, name, None)
+        if found is self:
+            return qualified
+        return _made_again, (self.function, self.name, self.cooperative, self.arch)
 
     def __copy__(self) -> Kernel[P]:
         return self  # as a function does
@@ -287,6 +298,11 @@ def _kinds(config: object) -> object:
         return type(config)
     kinds = tuple(map(type, config))
     return tuple(map(_kinds, config)) if tuple in kinds else kinds
+
+
+def _made_again(function: Function, name: str, cooperative: bool, arch: str | None) -> Kernel:
+    """Return the kernel of a function that was pickled by value."""
+    return Kernel(function, name, cooperative, arch)
 
 
 def _check_form(function: Function, name: str) -> None:

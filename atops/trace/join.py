@@ -17,19 +17,24 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class BoardTrace:
-    """The trace of one board: what the board is called, how many devices it has, and whether its clock is virtual."""
+    """The trace of one board: what the board is called, how many devices it has, and whether its clock is virtual.
+
+    `machine` is what it ran on: wall clocks of one machine have one origin.
+    """
 
     trace: Trace
     label: str
     devices: int
     virtual: bool
+    machine: str = ""
 
 
 def join(boards: Sequence[BoardTrace]) -> Trace:
     """Return the traces of several boards as one; that of a single board as it is. Boards without records are left out.
 
     Boards under a virtual clock, all of which begin at 0, stand one behind the other, and after those of the wall
-    clock, and such a trace has no time of day. Details of commands under way and of kernel threads are left out.
+    clock, and such a trace has no time of day. Those of several machines stand where the first machine's clock would
+    show them, by their times of day. Details of commands under way and of kernel threads are left out.
     """
     boards = [board for board in boards if board.trace.records or board.trace.counters]
     if len(boards) <= 1:
@@ -43,9 +48,10 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
     capacities: dict[tuple[int, int], int] = {}
     races: list[RaceEvent] = []
     firsts = accumulate((board.devices for board in boards), initial=0)  # numbers of each board's first device
+    shifts = _machine_shifts(boards)
     seq = end = 0  # the number of the next board's first command, and when it begins if it is virtual
     for first, board in sorted(zip(firsts, boards, strict=False), key=lambda numbered: numbered[1].virtual):
-        trace, shift = board.trace, end if board.virtual else 0
+        trace, shift = board.trace, end if board.virtual else shifts[board.machine]
         records += [_moved(record, first, seq, shift) for record in trace.records]
         counters += [CounterSample(at + shift, device + first, used) for at, device, used in trace.counters]
         races += [_race(race, first, seq, shift, trace.names, sites) for race in trace.races]
@@ -62,6 +68,16 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
     dropped = sum(board.trace.dropped for board in boards)
     anchor = None if any(board.virtual for board in boards) else boards[0].trace.anchor_ns
     return Trace(tuple(records), tuple(counters), names, dropped, anchor_ns=anchor, races=tuple(races))
+
+
+def _machine_shifts(boards: Sequence[BoardTrace]) -> dict[str, int]:
+    """Return how much later the clock of each machine would show what the first one's shows."""
+    anchors: dict[str, int | None] = {}
+    for board in boards:
+        if not board.virtual:
+            anchors.setdefault(board.machine, board.trace.anchor_ns)
+    known = next(iter(anchors.values()), None)
+    return {name: 0 if each is None or known is None else each - known for name, each in anchors.items()}
 
 
 def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord:

@@ -17,8 +17,8 @@ from atops import kernels as k
 from atops.base.errors import NotSupported
 from benchmarks.measuring.figures import Budget, Figure, Skipped, at_most, compared, value_at_most
 from benchmarks.measuring.measure import Effort, board, interleave, timed
+from benchmarks.rows.commands import round_trips
 from benchmarks.rows.kernels import FOLDER, example_times, importable
-from benchmarks.rows.round_trips import round_trips
 
 __all__ = ("compile_times", "native_barriers", "native_kernels", "native_launch", "native_vector_add", "native_watched")
 

@@ -18,7 +18,7 @@ import atops
 from benchmarks.measuring.figures import Figure, Skipped, compared, value_at_most
 from benchmarks.measuring.measure import Effort, board, interleave, timed
 from benchmarks.rows.barriers import THREADS, rounds
-from benchmarks.rows.round_trips import empty
+from benchmarks.rows.commands import empty
 
 __all__ = ("Simulator", "import_time", "numba_peer")
 

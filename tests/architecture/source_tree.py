@@ -36,6 +36,7 @@ FLOORS = {
     "atops.tops": 5,
     "atops.hip": 5,
     "atops.aml": 5,
+    "atops.distributed": 5,
     "atops.apps": APPS,
     "atops.otel": APPS,
     "atops.testing": APPS,
@@ -65,7 +66,7 @@ FOLDERS = (
         "atops.runtime.pools", "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime",
         "atops.runtime.executables",
     ),
-    ("atops.checking.strategies", "atops.checking", "atops.lessons"),
+    ("atops.checking.strategies", "atops.checking", "atops.distributed", "atops.lessons"),
     (
         "atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops", "atops.tops.program",
         "atops.hip.header", "atops.hip.functions", "atops.hip", "atops.aml",

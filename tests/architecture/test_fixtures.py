@@ -87,7 +87,7 @@ def test_a_leaked_thread_fails_the_test(suite: pytest.Pytester):
 BLOCKS = {
     "sleep": lambda: time.sleep(0.001),
     "event": lambda: threading.Event().wait(0.001),
-    "queue": lambda: queue.Queue().get(timeout=0.001),
+    "queue": lambda: queue.Queue().get(timeout=60),
     "future": lambda: Future().result(0.001),
 }
 

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import atops
+from atops import kernels as k
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from atops.base.options import EmulatorOptions
 from atops.checking.search import Progress
 from tests.checking.seeded_bugs import BUGS, update_lost_between_threads
 from tests.every import every
@@ -365,3 +367,26 @@ def test_the_run_before_shrinking_is_kept() -> None:
     assert len(report.original.forced) >= len(report.forced) and report.original.names == report.found.names
     again = atops.check(update_lost_between_threads, strategy=report.original.schedule, arguments=(False,))
     assert again.failure is not None and again.failure.signature == report.failure.signature
+
+
+@k.kernel
+def lose(x: k.Span[np.int32]) -> None:
+    """Add to a number without any order."""
+    x[0] = x[0] + 1
+
+
+async def lose_an_update() -> None:
+    """Find, with the detectors, that nothing orders the updates."""
+    async with atops.Device(0).create_stream() as stream:
+        x = stream.zeros(1, np.int32)
+        stream.launch(lose, (1, 2), x)
+        assert (await stream.fetch(x))[0] == 2
+
+
+def test_a_process_that_has_checked_before_gives_the_same_report() -> None:
+    """To the letter: the numbers of allocations in it, too; outside of checks no number comes twice."""
+    seen = EmulatorOptions(detect=True)
+    first, second = (str(atops.check(lose_an_update, 20, options=seen)) for _ in range(2))
+    assert first == second and "Allocation #1" in first
+    serials = [atops.Device(0).allocate(4).allocation.serial for _ in range(2)]
+    assert serials[0] < serials[1]

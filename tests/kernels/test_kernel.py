@@ -78,11 +78,26 @@ def test_a_kernel_is_not_called(bench: Bench):
         bench.launch(outer, (1, 1))
 
 
-def test_a_kernel_is_copied_as_a_function_is_and_not_pickled():
-    """A copy of what holds kernels holds the same ones; another process is told to import them."""
+def test_a_kernel_is_copied_and_pickled_as_a_function_is():
+    """A copy of what holds kernels holds the same ones; another process imports the module that has it."""
     assert copy.copy(scale) is scale and copy.deepcopy({"kernels": [scale]})["kernels"][0] is scale
-    with pytest.raises(InvalidType, match=rf"kernel scale cannot be pickled; import {__name__}"):
-        pickle.dumps(scale)
+    assert pickle.loads(pickle.dumps(scale)) is scale
+
+    def inner(x: np.float32):
+        """Be found by no name."""
+
+    with pytest.raises((pickle.PicklingError, AttributeError), match="inner"):
+        pickle.dumps(k.kernel(inner))
+
+
+def test_a_kernel_of_a_compiled_text_is_pickled_as_its_image():
+    """Kernels of one text are of one module in the other process, too."""
+    one, two = "@k.kernel\ndef one(x):\n    pass\n", "@k.kernel(arch='gcu300')\ndef two(x, y):\n    pass\n"
+    text = f"from atops import kernels as k\n\n{one}\n{two}"
+    module = k.compile(text, "text")
+    again, other = pickle.loads(pickle.dumps((module.one, module.two)))
+    assert (repr(again), repr(other)) == (repr(module.one), repr(module.two)) and again is not module.one
+    assert pickle.loads(pickle.dumps(again)) is again and again.function.__globals__ is other.function.__globals__
 
 
 class Holder:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.trace.records import WAITS, Trace
+from atops.base.trace.records import WAITS, Kind, Status, Trace, TraceRecord
 from atops.trace.join import BoardTrace, join
 from tests.runtime.trace_records import traces
 
@@ -36,3 +36,14 @@ def test_every_record_is_there_once(boards: list[BoardTrace]) -> None:
     numbers = [r.seq for r in joined.records if r.seq >= 0]
     own = [r.seq for board in used for r in board.trace.records if r.seq >= 0]
     assert len(numbers) == len(own)
+
+
+def test_clocks_of_machines_are_aligned_by_their_times_of_day() -> None:
+    """Boards of one machine keep their times to the nanosecond; those of another one stand where they happened."""
+    record = TraceRecord(0, Kind.LAUNCH, 0, 1, 100, 200, 300, Status.DONE, name="scale")
+    here, beside, there = (Trace((record,), anchor_ns=anchor) for anchor in (5_000, 5_007, 905_000))
+    machines = ((here, "a"), (beside, "a"), (there, "b"))
+    boards = [BoardTrace(each, f"board {each.anchor_ns}", 1, False, machine) for each, machine in machines]
+    joined = join(boards)
+    assert [(each.device, each.started_ns) for each in joined.records] == [(0, 200), (1, 200), (2, 900_200)]
+    assert joined.anchor_ns == 5_000

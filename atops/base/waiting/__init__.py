@@ -5,4 +5,6 @@ loop_adapter  what an event loop must offer: how it is woken from another thread
 asyncio_loop  the adapter of asyncio
 trio_loop     the adapter of trio, loaded where trio is
 current_loop  which loop runs here: asyncio's, trio's or none
+source_reader a task of its own that reads an async source
+chunk_window  chunks between a source and a consumer: so many in flight, results in order
 """

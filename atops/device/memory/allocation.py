@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Protocol
 
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.base.locks import fork_safe
 
-__all__ = ("NOTHING", "Allocation", "Bytes", "CopySource", "Watches", "fill", "move")
+__all__ = ("NOTHING", "Allocation", "Bytes", "CopySource", "Watches", "fill", "move", "numbered_from_one")
 
 Bytes = npt.NDArray[np.uint8]
 CopySource = tuple[Bytes, memoryview]
@@ -31,6 +33,17 @@ _serials = count(1)
 # reads). With the GIL nothing reorders these; without it, taking any lock between the two steps is the fence.
 _FENCE = None if getattr(sys, "_is_gil_enabled", lambda: True)() else fork_safe(threading.Lock())
 FENCED = _FENCE is not None
+
+
+@contextmanager
+def numbered_from_one() -> Iterator[None]:
+    """Number the allocations made inside from 1 on: those of a run by itself, which no other memory meets."""
+    global _serials
+    before, _serials = _serials, count(1)
+    try:
+        yield
+    finally:
+        _serials = before
 
 
 class Watches(Protocol):

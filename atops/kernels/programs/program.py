@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -62,11 +62,14 @@ class Module:
     an attribute, too: `module.scale`.
     """
 
-    def __init__(self, name: str, target: CompileTarget, define: Callable[[], Definitions]) -> None:
-        """Take what makes the definitions. `name` is the program's."""
+    def __init__(
+        self, name: str, target: CompileTarget, define: Callable[[], Definitions], image: Callable[[], CodeImage]
+    ) -> None:
+        """Take what makes the definitions, and the image, as which kernels are pickled. `name` is the program's."""
         self.name = name
         self.target = target
         self._define: Callable[[], Definitions] | None = define
+        self._image = image
         self._made: Definitions | None = None
         self._making = fork_safe(threading.RLock())
 
@@ -145,6 +148,8 @@ class Module:
             if self._made is None and make:
                 made = self._define()
                 kernels = {name: self._held(each) for name, each in made.kernels.items()}
+                for name, each in kernels.items():
+                    each.pickled = partial(_pickled, self._image, name)
                 self._made = Definitions(kernels, made.functions, made.variables)
             return self._made or Definitions()
 
@@ -217,7 +222,7 @@ class Program:
         unit = _read(SourceText(self.name, self.source), self.headers, parsed, log, uses)
         if unit is None:
             raise CompilationError(str(log))
-        contents = Module(self.name, parsed.target, partial(_set_aside, unit))
+        contents = Module(self.name, parsed.target, partial(_set_aside, unit), self.image)
         lowered = self._lowered(contents, log)
         if log.errors:
             raise CompilationError(str(log))
@@ -291,7 +296,7 @@ class CompiledProgram:
 
     def module(self) -> Module:
         """Return a module with kernels and variables of its own."""
-        return Module(self.name, self.options.target, self.unit.execute)
+        return Module(self.name, self.options.target, self.unit.execute, self.image)
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -395,7 +400,21 @@ def load_module(image: CodeImage | bytes | bytearray | memoryview | str | os.Pat
     target = TARGETS.get(image.arch)
     if target is None:
         raise InvalidImage(f"code image {image.name} is for {image.arch}; {', '.join(TARGETS)} are known")
-    return Module(image.name, target, lambda: _definitions(image))
+    return Module(image.name, target, lambda: _definitions(image), lambda: image)
+
+
+def _pickled(image: Callable[[], CodeImage], name: str) -> tuple[Any, ...]:
+    return _kernel_of, (image().to_bytes(), name)
+
+
+def _kernel_of(image: bytes, name: str) -> Kernel:
+    """Return a kernel that was pickled: all those of one image are of one module."""
+    return _module_of(image).function(name)
+
+
+@lru_cache(maxsize=64)
+def _module_of(image: bytes) -> Module:
+    return load_module(image)
 
 
 def _definitions(image: CodeImage) -> Definitions:

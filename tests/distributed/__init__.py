@@ -1,0 +1,1 @@
+"""Pipelines and checks on real clusters of this machine."""
