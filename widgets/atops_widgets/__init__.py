@@ -13,7 +13,7 @@ single HTML page and text. Selecting an operation in one marks it in all.
     queues/        the queues of all streams at a moment
     memory_map/    ranges of device memory, their use and their contents
     cluster_grid/  the blocks and threads of one launch, step by step
-    scheduler/     a program stopped at each choice: its user is the scheduler
+    scheduler/     a program stopped at each choice, and a check of it while it runs
     magics/        `%load_ext atops_widgets`, and failures as a notebook shows them
     dashboard      `watch()`: all widgets of one feed, linked
 """
@@ -35,6 +35,7 @@ from atops_widgets.feed.feed import Feed, Marks, Selection, feed_of
 from atops_widgets.magics.magics import load_ipython_extension, unload_ipython_extension
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
+from atops_widgets.scheduler.explorer import Explorer
 from atops_widgets.scheduler.scheduler import Scheduler
 from atops_widgets.timeline.timeline import Timeline
 
@@ -42,6 +43,7 @@ __all__ = (
     "WIDGETS",
     "ClusterGrid",
     "Dashboard",
+    "Explorer",
     "Feed",
     "Marks",
     "MemoryMap",

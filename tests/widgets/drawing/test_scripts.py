@@ -17,10 +17,10 @@ from tests.widgets.host import missing
 
 MOST_BYTES = 32_000  # of JavaScript that one widget sends, the shared base included
 JS_TESTS = Path(__file__).parents[1] / "js"
-SHARED = ("base", "races", "time_axis", "time_cursor")
+SHARED = ("base", "lanes", "races", "time_axis", "time_cursor")
 TEXT = re.compile(r"""("(?:[^"\\]|\\.)*")""")
 BOARD = [kind.script for kind in WIDGETS]
-NAMES = [*BOARD, "scheduler/scheduler.js"]
+NAMES = [*BOARD, "scheduler/scheduler.js", "scheduler/explorer.js"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -142,6 +142,7 @@ def test_the_trail_is_told_once_per_run() -> None:
     assert frames and not any("trail" in frame for frame in frames)
     scheduler.pick(1)
     assert any("trail" in frame for frame in frames)
+    says(scheduler, type="nothing")
     done = threading.Event()
     scheduler.send = lambda content, buffers=None: (frames.append(content), done.set())  # type: ignore[method-assign]
     scheduler._handle_custom_msg({"type": "hello", "frame": 0}, [])

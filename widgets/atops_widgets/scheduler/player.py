@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Chooser, Name, Plain, Random
-from atops.base.errors import AtopsError, IllegalState, InvalidValue
+from atops.base.errors import AtopsError, InvalidValue
 from atops.base.locks import fork_safe
 from atops.checking.check import Checking
 from atops.checking.check_report import CheckReport
@@ -46,7 +46,7 @@ class Player:
         self.error = ""
         self.progress: Progress | None = None
         self.report: CheckReport | None = None
-        self.began = 0.0
+        self._began = self._ended = 0.0  # of the last check
         self._changed = changed
         self._lock = fork_safe(threading.Lock())
         self._requests: list[tuple[str, Callable[[], object], threading.Event]] = []
@@ -107,8 +107,8 @@ class Player:
                     self.error = ""
                     try:
                         act()
-                    except AtopsError as error:  # a schedule of another program, a pick that cannot come any more
-                        self.error = str(error)
+                    except Exception as error:  # a schedule of another program, say; pages are told
+                        self.error = str(error) if isinstance(error, AtopsError) else repr(error)
                 self._changed()
             finally:
                 over.set()
@@ -154,18 +154,21 @@ class Player:
         self.begin().load(schedule.strip())
         self._end()
 
-    def search(self, schedules: int = 500, strategy: str = "random", **more: Any) -> None:
-        """Check the program until a schedule fails, and go to the end of that one. Raises as `atops.check`."""
+    def checking(self, schedules: int = 500, strategy: str = "random", **more: Any) -> Checking:
+        """Return a check of the program, with `progress` of its own. Raises as `atops.check`."""
         settings = {"seed": 0, "switches": 2, "same_result": False, "replays": 300, **more}
         given = self.given
-        self.report = None
-        progress = self.progress = Progress()
-        self.began = time.monotonic()
+        progress = Progress()
         checking = Checking(
             self.program, schedules, strategy, given["arguments"], given["options"], settings["seed"],
             settings["switches"], given["steps"], settings["same_result"], settings["replays"], given["backend"],
             progress,
         )  # fmt: skip
+        self.report, self.progress, self._began, self._ended = None, progress, time.monotonic(), 0.0
+        return checking
+
+    def search(self, checking: Checking) -> None:
+        """Check the program until a schedule fails, and go to the end of that one."""
         ticking = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(ticking,), name="atops progress", daemon=True)
         ticker.start()
@@ -174,6 +177,7 @@ class Player:
         finally:
             ticking.set()
             ticker.join()
+            self._ended = time.monotonic()
         if self.report.schedule is not None and self.report.failure is not None:
             self.load(self.report.schedule)
 
@@ -185,6 +189,11 @@ class Player:
         """End a check after the run that goes on. From any thread."""
         if self.progress is not None:
             self.progress.stopped = True
+
+    @property
+    def seconds(self) -> float:
+        """How long the last check has taken, or takes up to now."""
+        return (self._ended or time.monotonic()) - self._began
 
     @property
     def searching(self) -> bool:
@@ -220,8 +229,8 @@ class Player:
                 break
             try:
                 self.peeks[at] = stepper.peek(at)
-            except IllegalState as error:  # it is not the same twice
-                self.error = str(error)
+            except Exception as error:  # it is not the same twice, say
+                self.error = str(error) if isinstance(error, AtopsError) else repr(error)
                 break
             if time.monotonic() - told > TICK_S:
                 self._changed()

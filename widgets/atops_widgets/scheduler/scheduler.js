@@ -1,11 +1,7 @@
-import { BOLD, MONO, mount, node } from "../drawing/base.js";
+import { BOLD, mount, node } from "../drawing/base.js";
+import { CELL, LANE, LANE_MARGIN, drawLanes, firstStep } from "../drawing/lanes.js";
 
-const MARGIN = 150, TOP = 20, LANE = 20, CELL = 18, MOST_LANES = 12, AHEAD = 3;
-
-// The first of `all` steps that are shown where `room` fit and `now` have come: so that these and a few more are seen.
-export function firstStep(all, now, room) {
-  return Math.max(0, Math.min(all - room, now - room + AHEAD));
-}
+const TOP = 20, MOST_LANES = 12;
 
 // How many picks lead to the place before a step of the run: those before it.
 export function picksBefore(picked, step) {
@@ -172,33 +168,14 @@ function height(view) {
 }
 
 function draw(view, c) {
-  const {trail, run, table} = view, hidden = (trail?.actors.length || 0) - lanes(view);
-  view.write(hidden > 0 ? `What has come (${hidden} more below: Page Down)` : "What has come", 0, 10, MARGIN * 2, "quiet");
+  const {trail, run} = view, count = lanes(view), hidden = (trail?.actors.length || 0) - count;
+  view.write(hidden > 0 ? `What has come (${hidden} more below: Page Down)` : "What has come", 0, 10, LANE_MARGIN * 2, "quiet");
   if (!trail?.steps.length) return;
-  const room = Math.max(1, Math.floor((view.width - MARGIN) / CELL)), {steps, texts} = trail;
-  const first = firstStep(steps.length, run.step, room), top = Math.min(view.first || 0, Math.max(0, hidden));
-  const picked = new Set(trail.picked), x = (step) => MARGIN + (step - first) * CELL;
-  for (let lane = 0; lane < lanes(view); lane++) {
-    const y = TOP + lane * LANE;
-    if (lane % 2 === 0) view.fillBox("band", 0, y, view.width, LANE);
-    view.write(trail.actors[top + lane], 2, y + LANE / 2, MARGIN - 8, "ink", MONO);
-  }
-  const last = Math.min(steps.length, first + room);
-  for (let step = first; step < last; step++) {
-    const [actor, kind, words, place] = steps[step], lane = actor - top, y = TOP + lane * LANE + 2;
-    if (lane < 0 || lane >= lanes(view)) continue;
-    const [letter, colour] = table.kinds[kind] || ["?", 14];
-    c.globalAlpha = step < run.step ? 1 : 0.45;
-    view.fillBox(`k${colour}`, x(step) + 1, y, CELL - 2, LANE - 4);
-    view.write(letter, x(step) + 5, y + LANE / 2 - 2, CELL, "on", BOLD);
-    c.globalAlpha = 1;
-    if (picked.has(step)) view.fillBox("ink", x(step) + 1, y + LANE - 6, CELL - 2, 3);
-    const text = `${step + 1}: ${texts[words]}` + (texts[place] && ` at ${texts[place]}`);
-    view.drawn(x(step), y - 2, CELL, LANE, {step, text, picked: picked.has(step), past: step < run.step});
-  }
-  const now = x(run.step);
-  view.fillBox("select", now - 1, 2, 2, view.height - 2);
-  view.write(`${run.step}`, now + 4, 10, 60, "select", BOLD);
+  const room = Math.max(1, Math.floor((view.width - LANE_MARGIN) / CELL)), top = Math.min(view.first || 0, Math.max(0, hidden));
+  const first = firstStep(trail.steps.length, run.step, room);
+  const x = drawLanes(view, c, trail, {y: TOP, top, count, first, cell: CELL, now: run.step});
+  view.fillBox("select", x - 1, 2, 2, view.height - 2);
+  view.write(`${run.step}`, x + 4, 10, 60, "select", BOLD);
 }
 
 function click(view, rect) {

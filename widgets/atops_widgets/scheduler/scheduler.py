@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
-from pathlib import Path
-from secrets import token_hex
-from typing import Any, ClassVar, Final
+from typing import ClassVar
 
-import anywidget
 import traitlets
 
 from atops.base.options import EmulatorOptions
@@ -18,44 +13,14 @@ from atops.checking.check_report import CheckReport
 from atops.checking.runner import Program
 from atops.checking.stepper import Option, Pick, Stepper
 from atops.runtime.schedules.host import Backend
-from atops_widgets.drawing.base import LIVE, publish
-from atops_widgets.drawing.page import module_script
-from atops_widgets.drawing.theme import LAYOUT, style_sheet
-from atops_widgets.feed.feed import NOTHING
-from atops_widgets.feed.pace import call_soon
-from atops_widgets.scheduler.player import Player, Policy
-from atops_widgets.scheduler.told import KINDS, Told, Trail, say_of, search_told, state_told, still, trail_told
+from atops_widgets.scheduler.player import Policy
+from atops_widgets.scheduler.program_widget import ProgramWidget
+from atops_widgets.scheduler.told import Told, Trail, say_of, search_told, state_told, still, trail_told
 
 __all__ = ("Scheduler",)
 
-STYLE: Final = """
-.atops-columns{display:flex;margin-bottom:8px;flex-wrap:wrap;gap:6px 20px;align-items:flex-start}
-.atops-columns>div{flex:1 1 300px;min-width:0}
-.atops-scheduler h4{font-size:13px;margin:8px 0 4px;font-weight:600}
-.atops-options{list-style:none;margin:0;padding:0;display:flex;flex-direction:column;gap:4px;max-height:27em;
-overflow:auto;padding:1px}
-.atops .atops-option{display:grid;grid-template-columns:auto auto 1fr;gap:0 8px;width:100%;text-align:left;
-padding:4px 8px;align-items:baseline}
-.atops .atops-option:hover{border-color:var(--select)}
-.atops-option small{grid-column:3;font-size:12px;color:var(--quiet);overflow-wrap:anywhere}
-.atops-option code,.atops-cells code{font:12px/1.35 ui-monospace,monospace;background:none;color:inherit;padding:0}
-.atops-key{font:11px/16px ui-monospace,monospace;border:1px solid var(--line);border-radius:3px;width:18px;
-text-align:center;color:var(--quiet)}
-.atops-kind{font:600 11px/16px ui-monospace,monospace;border-radius:3px;width:18px;text-align:center;color:var(--on)}
-.atops-cells{border-collapse:collapse;font-size:12px}
-.atops .atops-cells :is(td,th){text-align:left;vertical-align:top;padding:2px 12px 2px 0;
-border:0;background:none;color:inherit;white-space:normal}
-.atops-cells th{font-weight:400;color:var(--quiet)}
-.atops-cells mark{background:var(--select);color:var(--page);border-radius:2px;padding:0 2px}
-.atops-cells ol{margin:0;padding-left:18px}
-.atops-cells del{color:var(--quiet);text-decoration:line-through;margin-right:3px}
-.atops .atops-field{font:12px ui-monospace,monospace;color:var(--ink);background:var(--page);
-border:1px solid var(--line);border-radius:4px;padding:2px 6px;min-height:24px;flex:1 1 160px;min-width:0}
-.atops-failed{color:var(--failed)}
-"""
 
-
-class Scheduler(anywidget.AnyWidget):
+class Scheduler(ProgramWidget):
     """Be the scheduler of a program: at each choice it says what could come next, and waits for a pick.
 
         atops_widgets.Scheduler(program)
@@ -67,10 +32,8 @@ class Scheduler(anywidget.AnyWidget):
     """
 
     label: ClassVar[str] = "Scheduler"
-    _esm = module_script("scheduler/scheduler.js")
-    _css = style_sheet() + LAYOUT + STYLE
+    script: ClassVar[str] = "scheduler/scheduler.js"
 
-    table = traitlets.Dict().tag(sync=True)
     schedule = traitlets.Unicode("").tag(sync=True)
     verdict = traitlets.Unicode("").tag(sync=True)
 
@@ -89,18 +52,12 @@ class Scheduler(anywidget.AnyWidget):
         Raises as `atops.check` for arguments that make no sense.
         """
         given = {"arguments": tuple(arguments), "options": options, "steps": steps, "backend": backend}
-        self._player = Player(program, given, self._changed)
-        self._displays: list[str] = []
         self._state: Told = {}
         self._found: Told = {"on": False}
         self._told: Trail | None = None  # the steps that `_trail` tells
         self._trail: Told | None = None
         self._trail_sent: Told | None = None
-        self._frames = 0
-        self._telling = threading.Lock()
-        kinds = {kind: list(each) for kind, each in KINDS.items()}
-        super().__init__(table={"label": self.label, "kinds": kinds})
-        self.on_msg(self._arrived)
+        super().__init__(program, given)
         try:
             self._player.do(self._player.begin)
             if schedule is not None:
@@ -154,69 +111,46 @@ class Scheduler(anywidget.AnyWidget):
 
     def search(self, schedules: int = 500, strategy: str = "random") -> CheckReport:
         """Check the program, load the schedule that fails if one is found, and return the report of `atops.check`."""
-        self._player.do(lambda: self._player.search(schedules, strategy))
+        self._player.do(lambda: self._player.search(self._player.checking(schedules, strategy)))
         assert self._player.report is not None
         return self._player.report
-
-    def stop(self) -> None:
-        """Keep the picture in the notebook as it is now: it needs no kernel any more."""
-        self._player.cancel()
-        for display in self._displays:
-            publish({"text/html": self.to_html(), "text/plain": self.to_text()}, display, update=True)
-        self._displays.clear()
-
-    def close(self) -> None:
-        """End a check, and take the views away. Closing twice is allowed."""
-        if "_player" in self.__dict__:  # not of one that was refused
-            self._player.cancel()
-        super().close()
 
     def to_text(self, width: int = 100) -> str:
         """Return where it stands as text, for a terminal and for a screen reader."""
         return str(self.stepper)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return where it stands as HTML that needs nothing else; write it to `path`."""
-        text = still(self._state, self.stepper.drawing)
-        if path is not None:
-            Path(path).write_text(f"<!doctype html><meta charset=utf-8><title>{self.label}</title>{text}", "utf-8")
-        return text
+    def _still(self) -> str:
+        return still(self._state, self.stepper.drawing)
 
     # ---- the page
 
     def _changed(self) -> None:
-        """Tell pages where it stands. On the player's threads."""
+        super()._changed()
         player = self._player
-        stepper = player.stepper
-        with self._telling:
-            if player.progress is not None:
-                self._found = search_told(player.progress, player.report, player.began) | {"on": player.searching}
-            if stepper is not None and not player.searching:
-                self._state = state_told(stepper, len(stepper.picks), len(player.trail), player.peeks)
-                if player.told != self._told:
-                    self._told, self._trail = player.told, trail_told(player.told)
-            self._send_frame()
-        if stepper is not None and not player.searching:
-            self.verdict, self.schedule = stepper.verdict, stepper.schedule or ""
+        if player.stepper is not None and not player.searching:  # not within `_telling`: observers may ask for more
+            self.verdict, self.schedule = player.stepper.verdict, player.stepper.schedule or ""
 
-    def _send_frame(self) -> None:
-        """Send what a page shows; of the steps that have come it is told again only where they are others."""
+    def _note(self) -> None:
+        player = self._player
+        if player.progress is not None:
+            self._found = search_told(player.progress, player.report, player.seconds) | {"on": player.searching}
+        if player.stepper is not None and not player.searching:
+            self._state = state_told(player.stepper, len(player.stepper.picks), len(player.trail), player.peeks)
+            if player.told != self._told:
+                self._told, self._trail = player.told, trail_told(player.told)
+
+    def _frame(self, anew: bool) -> Told | None:
+        """Return where it stands; the steps that have come are told again only where they are others."""
         if not self._state:
-            return
-        self._frames += 1
-        say = self._player.error or say_of(self._state)
-        frame = {
-            "type": "frame", "frame": self._frames, "columns": [], "state": "live", "say": say, "run": self._state,
-            "found": self._found, "marks": {"seq": NOTHING, "before": [], "after": []},
-        }  # fmt: skip
-        if self._trail is not self._trail_sent:
-            self._trail_sent = frame["trail"] = self._trail
-        self.send(frame)
+            return None
+        told: Told = {"say": self._player.error or say_of(self._state), "run": self._state, "found": self._found}
+        if anew or self._trail is not self._trail_sent:
+            self._trail_sent = told["trail"] = self._trail
+        return told
 
-    def _arrived(self, widget: object, content: object, buffers: object) -> None:
-        """Do what a page asks for. What is not understood is ignored. On any thread; returns at once."""
+    def _heard(self, message: Told) -> None:
         player = self._player
-        match content:
+        match message:
             case {"type": "pick", "option": int(option), "at": int(at)}:
                 player.ask("pick", lambda: self._pick(option, at))
             case {"type": "go", "to": int(to)}:
@@ -228,44 +162,13 @@ class Scheduler(anywidget.AnyWidget):
             case {"type": "load", "schedule": str(schedule)}:
                 player.ask("load", lambda: player.load(schedule))
             case {"type": "search", "strategy": str(strategy)}:
-                player.ask("search", lambda: player.search(strategy=strategy))
-            case {"type": "cancel"}:
-                player.cancel()
-            case {"type": "ping"}:
-                self.send({"type": "ping"})
-            case {"type": "hello" | "text" as kind}:
-                call_soon(self._hello if kind == "hello" else self._text)
-
-    def _hello(self) -> None:
-        with self._telling:
-            self._trail_sent = None
-            self._send_frame()
-
-    def _text(self) -> None:
-        self.send({"type": "text", "text": self.to_text()})
+                player.ask("search", lambda: player.search(player.checking(strategy=strategy)))
 
     def _pick(self, option: int, at: int) -> None:
         """Pick, unless the page was behind: then it has shown other choices."""
         stepper = self.stepper
         if at == len(stepper.picks) and 0 <= option < len(stepper.choices()):
             self._player.pick(option)
-
-    # ---- in a notebook
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the live view, with a still picture for where no script runs, and text."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        data["text/html"] = f"{self.to_html()}<p>{LIVE}</p>"
-        data["text/plain"] = self.to_text()
-        return data, metadata
-
-    def _ipython_display_(self) -> None:
-        """Show it in a cell."""
-        data, metadata = self._repr_mimebundle_()
-        display = f"atops-{token_hex(8)}"
-        self._displays.append(display)
-        publish(data, display, metadata)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._player.name}: {self.verdict}>"

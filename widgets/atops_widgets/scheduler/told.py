@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from atops.base.choice import Name
 from atops.checking.actors import owner, short
-from atops.checking.check_report import CheckReport
+from atops.checking.check_report import CheckReport, ReportedRun
 from atops.checking.search import Progress
 from atops.checking.stepper import Peek, Stepper
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 
-__all__ = ("KINDS", "LOOK", "Told", "Trail", "say_of", "search_told", "state_told", "still", "trail_told")
+__all__ = (
+    "KINDS",
+    "LOOK",
+    "Told",
+    "Trail",
+    "runs_told",
+    "say_of",
+    "search_told",
+    "state_told",
+    "still",
+    "still_search",
+    "trail_told",
+)
 
 Told: TypeAlias = dict[str, Any]
 
@@ -22,7 +33,8 @@ Told: TypeAlias = dict[str, Any]
 KINDS: Final[Mapping[str, tuple[str, int, str]]] = {
     "task": ("P", 7, "program's task"), "stream": ("S", 0, "stream"), "engine": ("E", 5, "copy engine"),
     "thread": ("T", 6, "kernel thread"), "transfer": ("D", 2, "transfer (DTE)"), "callback": ("C", 11, "callback"),
-    "timer": ("t", 8, "timer"), "time": ("t", 8, "timer"), "step": ("R", 14, "runtime"), "block": ("R", 14, "runtime"),
+    "timer": ("t", 8, "timer"), "time": ("»", 8, "time goes on"), "step": ("R", 14, "runtime"),
+    "block": ("R", 14, "runtime"),
 }  # fmt: skip
 
 
@@ -82,17 +94,21 @@ class Trail(NamedTuple):
     streams: Mapping[Name, str] = {}
 
 
-def trail_told(trail: Trail) -> Told:
-    """Return a trail as JSON: actors, and of each step whose it was, its kind, its words and its place."""
+def trail_told(trail: Trail, before: Iterable[Name] = ()) -> Told:
+    """Return a trail as JSON: actors, and of each step whose it was, its kind, its words and its place.
+
+    The lanes of names that came `before`, in a run that it is compared with, are the first ones.
+    """
     names, places, picked, streams = trail
-    actors: dict[Name, int] = {}
+    came = set(map(owner, names))
+    lanes = [lane for lane in dict.fromkeys(map(owner, (*before, *names))) if lane in came]
+    actors = {lane: at for at, lane in enumerate(lanes)}
     texts: dict[str, int] = {}
-    lanes = list(dict.fromkeys(map(owner, names)))
     steps = []
     for name, place in zip(names, places, strict=True):
         words = _words(name, lanes, streams)
         steps.append([
-            actors.setdefault(owner(name), len(actors)), str(name[0]),
+            actors[owner(name)], str(name[0]),
             texts.setdefault(words, len(texts)), texts.setdefault(place, len(texts)),
         ])  # fmt: skip
     return {
@@ -101,20 +117,34 @@ def trail_told(trail: Trail) -> Told:
     }  # fmt: skip
 
 
-def search_told(progress: Progress, report: CheckReport | None, began: float, error: str = "") -> Told:
-    """Return how far a check is, and what it has found once it is over."""
-    seconds = max(1e-6, time.monotonic() - began)
-    done: Told = {
+def search_told(progress: Progress, report: CheckReport | None, seconds: float) -> Told:
+    """Return how far a check is after so many seconds, and what it has found once it is over."""
+    return {
         "stage": progress.stage, "runs": progress.runs, "cut": progress.cut, "asked": progress.asked,
-        "replays": progress.replays, "choices": progress.choices, "seconds": round(seconds, 2),
-        "rate": round((progress.runs + progress.replays) / seconds), "error": error,
+        "replays": progress.replays, "choices": progress.choices,
+        "rate": round((progress.runs + progress.replays) / max(1e-6, seconds)),
         "kinds": [list(each) for each in progress.kinds.copy().most_common()],
         "found": "" if progress.failure is None else f"{progress.failure.kind}: {progress.failure.text}",
-        "sentence": "", "verdict": "",
+        "sentence": "" if report is None else report.sentence,
     }  # fmt: skip
-    if report is not None:
-        done |= {"stage": "over", "sentence": report.sentence, "verdict": report.verdict}
-    return done
+
+
+def runs_told(report: CheckReport, streams: Mapping[Name, str]) -> list[Told]:
+    """Return the runs of a failure: as it was found, if it was made smaller, and as it was made small."""
+    if report.schedule is None or report.failure is None:
+        return []
+    small = ReportedRun(report.schedule, report.forced, report.names, report.places)
+    first = () if report.original is None else report.original.names
+    both = [("As it was found", report.original)] if report.original is not None else []
+    return [
+        {
+            "title": title, "schedule": run.schedule,
+            "forced": [[each.position, f"{_words(each.name, run.names, streams)}, "
+                        f"not {_words(each.instead_of, run.names, streams)}"] for each in run.forced],
+            "trail": trail_told(Trail(run.names, run.places, tuple(each.position for each in run.forced), streams),
+                                first),
+        } for title, run in [*both, ("Made small", small)]
+    ]  # fmt: skip
 
 
 # ---- as plain HTML
@@ -145,6 +175,19 @@ def still(state: Told, drawing: str) -> str:
     if state["schedule"]:
         parts.append(f"<p>Schedule: <code>{escape(state['schedule'])}</code></p>")
     return f'{LOOK}<section class="atops" aria-label="Scheduler">{"".join(parts)}</section>'
+
+
+def still_search(found: Told, runs: Sequence[Told]) -> str:
+    """Return a check as HTML without a script."""
+    state = found["sentence"] or f"{found['stage']}: {found['runs']} of {found['asked']} schedules"
+    parts = [f"<p>{escape(state)}</p>"]
+    kinds = [[KINDS.get(kind, ("", 0, kind))[2], f"{count:,}"] for kind, count in found["kinds"]]
+    parts.append(_table("What came", ("kind", "how often"), kinds))
+    for run in runs:
+        rows = [[str(at + 1), words] for at, words in run["forced"]]
+        parts.append(_table(f"{run['title']}: {len(rows)} forced", ("step", "came"), rows))
+        parts.append(f"<p><code>{escape(run['schedule'])}</code></p>")
+    return f'{LOOK}<section class="atops" aria-label="Schedule explorer">{"".join(parts)}</section>'
 
 
 def _values(memory: Told) -> list[str]:
