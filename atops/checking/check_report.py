@@ -14,6 +14,8 @@ from atops.checking.search import Failure, Found
 
 __all__ = ("CheckFailed", "CheckReport", "ForcedChoice", "ReportedRun")
 
+MOST_SHOWN = 50  # forced choices that are printed: a schedule that was not made small may have thousands
+
 
 class CheckFailed(AssertionError):
     """A check has failed. The message is the report; the program's own error is its cause."""
@@ -158,7 +160,10 @@ class CheckReport:
         if found.shrunk is not None:
             count += f", from {found.shrunk.before} by {found.shrunk.replays} replays"
         nothing = ["none: what has the turn goes on as long as it can, and it fails"]
-        parts.append((count, [str(each) for each in self.forced] or nothing))
+        shown = [str(each) for each in self.forced[:MOST_SHOWN]] or nothing
+        if (more := len(self.forced) - MOST_SHOWN) > 0:
+            shown.append(f"and {more:,} more, in `report.forced`")
+        parts.append((count, shown))
         if self.schedule is not None:
             parts.append(("Replay", [self._replay]))
         parts.append(("The run", self.drawing.splitlines()))

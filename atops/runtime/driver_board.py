@@ -121,7 +121,8 @@ class Board(InProcess):
         self.host = HostMemory(options.native_process)
         self.poller = Poller(self.lock, executor, STORES_NS, Watch.test)
         self.stall = StallWatch(self)
-        self.host_tasks = Poller(self.lock, executor, LOOPS_NS, HostCoroutine.look)
+        # Under a schedule there is one loop, that of the run, which closes behind the driver.
+        self.host_tasks = Poller(self.lock, executor, LOOPS_NS, HostCoroutine.look, never=self.chooses)
         self._contexts: dict[int, DeviceContext] = {}
         self._devices: dict[int, Device] = {}  # the Device objects that its parts answer with
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over

@@ -136,6 +136,22 @@ async def last_item_taken_twice(right: bool) -> None:
     await asyncio.gather(take(), take())
 
 
+@seeded("deadlock", data_race=False)
+async def full_stream_and_who_opens_it(right: bool) -> None:
+    """What a coroutine in a stream waits for comes behind the wait for room in that stream."""
+    gate = asyncio.Event()
+    x = atops.Device(0).zeros(4)
+    async with atops.Device(0).create_stream(capacity=2) as stream:
+        stream.create_task(gate.wait())
+        for _ in range(4):
+            if right:
+                gate.set()
+            async with stream.room():
+                stream.fill(x, 1)
+        gate.set()
+        await stream
+
+
 @seeded()
 async def made_twice(right: bool) -> None:
     """What is made at first use is made by two tasks."""

@@ -133,6 +133,25 @@ def test_schedules_of_all_seeded_bugs_repeat_them():
             atops.run(bug.wrong, atops.EmulatorOptions(schedule=report.schedule, clock="virtual"))
 
 
+def test_a_schedule_that_was_not_made_small_is_printed_in_part():
+    """Of thousands of forced choices the first are shown; all are in the report."""
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(turns())
+        raise AssertionError
+
+    async def turns() -> None:
+        for _ in range(60):
+            await asyncio.sleep(0)
+
+    report = atops.check(main, replays=0)
+    text, count = str(report), len(report.forced)
+    assert count > 100
+    assert text.count(" comes before ") == 50 and f"and {count - 50} more, in `report.forced`" in text
+
+
 def test_what_is_reported():
     """The verdict, a sentence, the forced choices, a drawing, and where the nearest passing run is another one."""
     report = atops.check(fails_on_one)

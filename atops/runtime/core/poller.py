@@ -14,21 +14,27 @@ T = TypeVar("T")
 
 
 class Poller(Generic[T]):
-    """A timer that asks each watched object every `period` nanoseconds whether it `is_over`, while there are any."""
+    """A timer that asks each watched object every `period` nanoseconds whether it `is_over`, while there are any.
 
-    def __init__(self, lock: OwnedLock, executor: Executor, period: int, is_over: Callable[[T], bool]) -> None:
+    Not one that `never` asks: where none can be over, a timer would be one more of what could come next.
+    """
+
+    def __init__(
+        self, lock: OwnedLock, executor: Executor, period: int, is_over: Callable[[T], bool], never: bool = False
+    ) -> None:
         self._lock = lock
         self._executor = executor
         self._period = period
         self._is_over = is_over
         self._watched: dict[T, None] = {}
         self._running = False  # whether the timer runs
+        self._never = never
 
     def add(self, watched: T) -> None:
         """Ask for `watched` from now on, until it is over or removed."""
         with self._lock:
             self._watched[watched] = None
-            start, self._running = not self._running, True
+            start, self._running = not (self._running or self._never), not self._never
         if start:
             self._executor.later(self._period, self._poll)
 
