@@ -14,6 +14,7 @@ single HTML page and text. Selecting an operation in one marks it in all.
     memory_map/    ranges of device memory, their use and their contents
     cluster_grid/  the blocks and threads of one launch, step by step
     scheduler/     a program stopped at each choice, and a check of it while it runs
+    race_view/     what the detectors have found: both sides, lines, bytes, and the order that is missing
     magics/        `%load_ext atops_widgets`, and failures as a notebook shows them
     dashboard      `watch()`: all widgets of one feed, linked
 """
@@ -35,6 +36,7 @@ from atops_widgets.feed.feed import Feed, Marks, Selection, feed_of
 from atops_widgets.magics.magics import load_ipython_extension, unload_ipython_extension
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
+from atops_widgets.race_view.race_view import RaceView
 from atops_widgets.scheduler.explorer import Explorer
 from atops_widgets.scheduler.scheduler import Scheduler
 from atops_widgets.timeline.timeline import Timeline
@@ -48,6 +50,7 @@ __all__ = (
     "Marks",
     "MemoryMap",
     "Queues",
+    "RaceView",
     "Scheduler",
     "Selection",
     "Timeline",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from atops.device.call_site import Site
 
-__all__ = ("Access", "Race", "merged")
+__all__ = ("Access", "Race", "bytes_told", "merged")
 
 MOST_RANGES = 4  # that are printed
 
@@ -81,9 +81,14 @@ class Race:
     @property
     def bytes_shown(self) -> str:
         """The ranges in words."""
-        shown = ", ".join(f"{start} to {stop}" for start, stop in self.ranges[:MOST_RANGES])
-        more = len(self.ranges) - MOST_RANGES
-        return f"bytes {shown}" + (f" and {more} more ranges" if more > 0 else "")
+        return bytes_told(self.ranges)
+
+
+def bytes_told(ranges: Sequence[tuple[int, int]]) -> str:
+    """Return ranges of bytes in words: "bytes 0 to 4, 8 to 12"."""
+    shown = ", ".join(f"{start} to {stop}" for start, stop in ranges[:MOST_RANGES])
+    more = len(ranges) - MOST_RANGES
+    return f"bytes {shown}" + (f" and {more} more ranges" if more > 0 else "")
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
