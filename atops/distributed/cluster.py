@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from typing import Any
 
 import cloudpickle
-from distributed import Client, KilledWorker
+from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
 from atops.base.errors import ClusterError, IllegalState, InvalidType, NotSupported
@@ -16,7 +17,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.distributed.worker import NAME, BoardPlugin, board_there, check_versions, versions
 
-__all__ = ("check_client", "losses", "open_boards", "reaching", "same_versions", "sendable")
+__all__ = ("check_client", "losses", "open_boards", "reaching", "result_of", "same_versions", "sendable")
 
 
 def check_client(client: object) -> Client:
@@ -75,6 +76,19 @@ def sendable(what: str, value: object, parts: Iterator[tuple[str, object]]) -> b
             except Exception as cause:
                 raise InvalidType(f"{what} cannot be sent to a worker: {name} cannot be pickled: {cause}") from cause
         raise InvalidType(f"{what} cannot be sent to a worker: {error}") from error
+
+
+async def result_of(future: Future) -> Any:
+    """Return a result. A cancellation ends this wait alone: Dask has one task gather many results, for all who wait."""
+    gathering = asyncio.ensure_future(future.result())
+    gathering.add_done_callback(_look_at)
+    return await asyncio.shield(gathering)
+
+
+def _look_at(gathering: asyncio.Future[Any]) -> None:
+    """Take note of what nothing waits for any more."""
+    if not gathering.cancelled():
+        gathering.exception()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from distributed.comm import CommClosedError
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.chunk_window import ChunkWindow, check_count
-from atops.distributed.cluster import check_client, losses, open_boards, reaching, sendable
+from atops.distributed.cluster import check_client, losses, open_boards, reaching, result_of, sendable
 from atops.distributed.worker import Job, abort_job, run_chunk, versions
 from atops.runtime.pipeline import Stage, check_stages
 
@@ -145,7 +145,7 @@ class ClusterPipeline(ChunkWindow[Any]):
         index, future = outcome
         try:
             with self._work.result(index):
-                return await future
+                return await result_of(future)
         finally:
             future.release()
 

@@ -24,7 +24,7 @@ from atops.base.options import EmulatorOptions
 from atops.checking.check import Checking
 from atops.checking.search import Failure, Found
 from atops.checking.strategies.sampling import RandomRuns
-from atops.distributed.cluster import check_client, reaching, same_versions, sendable
+from atops.distributed.cluster import check_client, reaching, result_of, same_versions, sendable
 from atops.distributed.worker import check_versions, versions
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ async def _dealt(client: Client, checking: Checking, sent: _Check, seconds: floa
                 count = max(1, min(MOST_RUNS, runs, share))
                 key = f"check {checking.name}-{token}-{begun}"
                 batch = client.submit(run_batch, sent, checking.seed + begun, count, key=key, pure=False)
-                under_way[asyncio.create_task(_result(batch))] = begun, batch
+                under_way[asyncio.create_task(result_of(batch))] = begun, batch
                 begun += count
             if not under_way:
                 return dealt
@@ -153,10 +153,6 @@ async def _dealt(client: Client, checking: Checking, sent: _Check, seconds: floa
                 _drop(under_way, [each for each, (place, _) in under_way.items() if place > last])
     finally:
         _drop(under_way, list(under_way))
-
-
-async def _result(batch: Future) -> Any:
-    return await batch
 
 
 def _drop(under_way: dict[asyncio.Task[Any], tuple[int, Future]], tasks: list[asyncio.Task[Any]]) -> None:

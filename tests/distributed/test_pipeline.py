@@ -392,6 +392,24 @@ def test_pipelines_side_by_side_do_not_disturb_each_other(cluster: Any) -> None:
     on_a_loop(cluster, main)
 
 
+def test_a_wait_that_is_cancelled_cancels_no_other(cluster: Any) -> None:
+    """Dask has one task gather the results that several wait for."""
+    from atops.distributed.cluster import result_of  # which is not there without the extra
+
+    async def main(client: Any) -> None:
+        for turns in range(12):
+            futures = client.map(np.full, [turns, turns], [1, 2], pure=False)
+            assert [await each.exception() for each in futures] == [None, None]
+            first, second = (asyncio.ensure_future(result_of(each)) for each in futures)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            first.cancel()
+            assert (await second).size == turns
+            await asyncio.gather(first, return_exceptions=True)
+
+    on_a_loop(cluster, main)
+
+
 def test_kernels_in_cxx_go_to_the_workers(client: Any, compiler: None) -> None:
     """As the image of their text, which the worker compiles."""
     twice = k.compile("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }", "twice.tops").twice

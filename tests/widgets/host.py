@@ -246,9 +246,14 @@ class Shown:
         return value
 
     def until(self, condition: str, argument: Any = None) -> Any:
-        """Wait until an expression of `view` is true, and return its value; the test fails if it never is."""
+        """Wait until an expression of `view` is true, and return its value; what the page has sent has been heard.
+
+        The test fails if it never is.
+        """
         script = f"([selector, argument]) => {{ {self._view()} return view && view.scene && ({condition}); }}"
-        return self.host.thread.call(_value, self.host.page, script, [self.selector, argument])
+        value = self.host.thread.call(_value, self.host.page, script, [self.selector, argument])
+        self._hear()
+        return value
 
     def press(self, *keys: str) -> None:
         """Press keys with the canvas focused."""
