@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from atops_widgets import WIDGETS
-from atops_widgets.drawing.page import board_script, inline_script, module_script
+from atops_widgets.drawing.page import _small, board_script, inline_script, module_script
+from tests.every import every
 from tests.widgets.host import missing
 
-MOST_BYTES = 32_000  # of JavaScript that one widget sends, the shared base included
+MOST_BYTES = 30_000  # of JavaScript that one widget sends, the shared base included
 JS_TESTS = Path(__file__).parents[1] / "js"
 SHARED = ("base", "lanes", "races", "time_axis", "time_cursor")
 TEXT = re.compile(r"""("(?:[^"\\]|\\.)*")""")
@@ -25,7 +26,7 @@ NAMES = [*BOARD, "scheduler/scheduler.js", "scheduler/explorer.js"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_is_one_small_module(name: str) -> None:
-    """What a widget sends is below 32 kB, imports nothing, names no address and has one default export."""
+    """What a widget sends is at most 30 kB, imports nothing, names no address and has one default export."""
     text = module_script(name)
     assert len(text.encode()) <= MOST_BYTES
     assert not re.search(r"^\s*import\b|\bimport\s*\(|https?://(?!www\.w3\.org/)|\bfetch\(", text, re.MULTILINE)
@@ -82,9 +83,30 @@ def node() -> str:
 def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
     """The pure functions of the scripts pass their tests."""
     for name in NAMES:
-        (tmp_path / Path(name).name).with_suffix(".mjs").write_text(module_script(name), encoding="utf-8")
+        (tmp_path / Path(name).name).with_suffix(".mjs").write_text(module_script(name, exports=True), encoding="utf-8")
     environment = {**os.environ, "ATOPS_SCRIPTS": str(tmp_path)}
     done = subprocess.run(
         [node, "--test", str(test)], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@every("text, sent", [
+    ("  const a = b + c - 1;\n", "const a=b+c-1;\n"),
+    ("x = y - -1 + +z;\n", "x=y - -1 + +z;\n"),
+    ('say("a + b", `c - ${d}`);\n', 'say("a + b",`c - ${d}`);\n'),
+    ("const a = 1;\nconst b = 2;\nconst c = () => { d(); };\nconst e = 3;\n",
+     "const a=1,b=2,c=()=>{d();};const e=3;"),
+    ("if (a) {\n  b += [\n    1, 2,\n  ];\n}\nc();\n", "if(a){b+=[1,2];}c();"),
+])  # fmt: skip
+def test_what_makes_a_script_small(text: str, sent: str) -> None:
+    """White space goes where nothing runs together, neighbours of one kind become one, texts stay."""
+    assert _small(text).strip("\n") == sent.strip("\n")
+
+
+def test_shared_functions_that_nothing_calls_are_not_sent() -> None:
+    """What a widget does not call of what it could is left out, also what only such a function calls."""
+    assert "function spotsOf" in module_script("queues/queues.js")
+    assert "function spotsOf" not in module_script("cluster_grid/cluster_grid.js")
+    assert "export function" not in module_script("queues/queues.js")
+    assert "export function layout" in module_script("queues/queues.js", exports=True)

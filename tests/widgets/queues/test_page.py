@@ -114,14 +114,14 @@ def test_a_narrow_page_shows_heads_and_words(host: Host) -> None:
     widget.feed.selection.select(5000)
     shown = host.show(widget)
     host.thread.call(host.page.set_viewport_size, {"width": 560, "height": 900})
-    shown.until("view.width < 560 && view.drawnWidth === view.width && view.rects.some((r) => r.seq === 5000)")
+    shown.until("view.width < 560 && view.size?.endsWith(`,${view.width}`) && view.rects.some((r) => r.seq === 5000)")
     assert shown.get("view.rects.filter((r) => r.position === 0).length") == 6
     assert shown.get("view.rects.every((r) => r.x + r.width <= view.width)")
     assert shown.get("view.gaps.every((g) => g.x + g.width <= view.width)")
     shown.until("view.say.textContent.startsWith('kernel matmul, is queued in backlog')")
     wide = shown.get("view.height")
     host.thread.call(host.page.set_viewport_size, {"width": 400, "height": 900})
-    shown.until("view.width < 400 && view.drawnWidth === view.width")
+    shown.until("view.width < 400 && view.size?.endsWith(`,${view.width}`)")
     assert shown.get("view.height") < 1.25 * wide  # words have the whole width there, not a column of some letters
 
 

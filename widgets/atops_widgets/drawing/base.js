@@ -87,6 +87,16 @@ export function node(name, attributes = {}, ...children) {
   return made;
 }
 
+// Mark what is drawn of the selected operation and of its neighbours.
+export function outlineMarks(view) {
+  const {seq, before, after} = view.marks;
+  if (seq < 0) return;
+  const sets = {before: new Set(before), after: new Set(after), select: new Set([seq])};
+  for (const [mark, seqs] of Object.entries(sets)) {
+    for (const rect of view.rects) if (seqs.has(rect.seq)) view.outline(rect, mark);
+  }
+}
+
 // One view of a widget. `spec` is what the widget's own script gives to `mount`.
 class View {
   constructor(spec, model, el) {
@@ -139,8 +149,9 @@ class View {
     });
     sizes.observe(this.canvas);
     const themes = new MutationObserver(() => this.redraw());
-    themes.observe(document.body, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
-    themes.observe(this.root, {attributes: true, attributeFilter: ["data-theme"]});
+    for (const each of [document.body, this.root]) {
+      themes.observe(each, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
+    }
     const dark = matchMedia("(prefers-color-scheme: dark)");
     this.listen(dark, "change", () => this.redraw());
     this.ends.push(() => sizes.disconnect(), () => themes.disconnect());
@@ -316,11 +327,12 @@ class View {
     const began = performance.now();
     const height = Math.ceil(this.spec.height(this));
     const scale = globalThis.devicePixelRatio || 1;
-    if (this.height !== height || this.scale !== scale || this.drawnWidth !== this.width) {
-      this.canvas.style.height = `${height}px`;
-      this.canvas.height = Math.round(height * scale);
-      this.canvas.width = Math.round(this.width * scale);
-      [this.height, this.scale, this.drawnWidth] = [height, scale, this.width];
+    const size = [height, scale, this.width].join();
+    if (this.size !== size) {
+      const {canvas, width} = this;
+      Object.assign(this, {size, height});
+      canvas.style.height = `${height}px`;
+      [canvas.width, canvas.height] = [width, height].map((each) => Math.round(each * scale));
     }
     this.style = getComputedStyle(this.root);
     this.colours = {};
@@ -337,14 +349,13 @@ class View {
   }
 
   noteState() {
-    const {scene} = this;
-    const parts = [];
-    if (scene.note) parts.push(scene.note);
-    if (scene.missed && !(this.table.part > 0)) parts.push(`${scene.missed.toLocaleString("en")} missed`);
-    if (scene.dropped && !(this.table.part > 0)) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
-    if (scene.behind > 0.3 && this.answered && !(this.table.part > 0)) parts.push(`${scene.behind.toFixed(1)} s behind`);
-    if (!(this.table.part > 0)) parts.push(this.silent ? "no answer: kernel gone or busy" : this.answered ? scene.state : "saved");
-    const text = parts.join(" · ");
+    const {scene, answered} = this, count = (each, what) => each && `${each.toLocaleString("en")} ${what}`;
+    const parts = this.table.part > 0 ? [scene.note] : [
+      scene.note, count(scene.missed, "missed"), count(scene.dropped, "dropped"),
+      answered && scene.behind > 0.3 && `${scene.behind.toFixed(1)} s behind`,
+      this.silent ? "no answer: kernel gone or busy" : answered ? scene.state : "saved",
+    ];
+    const text = parts.filter(Boolean).join(" · ");
     if (this.note.textContent !== text) this.note.textContent = text;
   }
 
@@ -412,16 +423,6 @@ class View {
     this.strokeBox("page", 5, [], ...place);
     this.strokeBox(mark, mark === "select" ? 3.5 : 2.5, {select: [], before: [7, 3], after: [2, 2]}[mark], ...place);
     rect.mark = mark;
-  }
-
-  // Mark what is drawn of the selected operation and of its neighbours.
-  outlineMarks() {
-    const {seq, before, after} = this.marks;
-    if (seq < 0) return;
-    const sets = {before: new Set(before), after: new Set(after), select: new Set([seq])};
-    for (const [mark, seqs] of Object.entries(sets)) {
-      for (const rect of this.rects) if (seqs.has(rect.seq)) this.outline(rect, mark);
-    }
   }
 
   drawLegend() {

@@ -27,12 +27,16 @@ SHARED: Final = re.compile(r'^import \{[^}]*\} from "\.\./(drawing/\w+\.js)";\n'
 COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
 INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
 # Ends of lines where no statement ends, or one whose end is marked: behind an opening, before a closing.
-NEEDLESS: Final = re.compile(r"(?<=[;{,(\[\n])\n+(?!export )|\n+(?=[})\]])")
+NEEDLESS: Final = re.compile(r"(?<=[;{},(\[\n])\n+(?!export )|\n+(?=[})\]])")
 # Texts, which stay as they are, and signs that need no room around them. No template stands in a template.
 SIGN: Final = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"""
-    r"| *(=>|===?|!==?|<=|>=|&&|\|\||\?\?=?|[=,;:?{}()<>*]) *"
+    r"| *(=>|===?|!==?|[-+*/]=|<=|>=|&&|\|\||\?\?=?|[=,;:?{}()<>*]) *"
+    r"| ([-+/%]) (?![-+/])"  # not where two would become one
 )
+CONSTANTS: Final = re.compile(r"^(const [^;\n]*);\nconst ", re.MULTILINE)  # two statements, which may be one
+TRAILING: Final = re.compile(r",(?=\n[\])}])")
+FUNCTION: Final = re.compile(r"^export (?:async )?function (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
 EXPORT: Final = re.compile(r"^export (default\b ?)?", re.MULTILINE)
 
 
@@ -42,15 +46,36 @@ def _read(name: str) -> str:
 
 def _small(text: str) -> str:
     """Return a script without comments and white space. No line ends in a comment, no text goes over several lines."""
-    bare = NEEDLESS.sub("", INDENTATION.sub("", COMMENT_LINE.sub("", text)))
-    return SIGN.sub(lambda match: match[1] or match[2], bare)
+    bare = INDENTATION.sub("", COMMENT_LINE.sub("", text))
+    while (fewer := CONSTANTS.sub(r"\1,", bare)) != bare:
+        bare = fewer
+    bare = NEEDLESS.sub("", TRAILING.sub("", bare))
+    return SIGN.sub(lambda match: match[1] or match[2] or match[3], bare)
+
+
+def _shared(names: Iterable[str], own: str) -> str:
+    """Return what a widget shares with others: those of the functions that are called from it, or from each other."""
+    text = "".join(map(_read, names))
+    while True:
+        left = FUNCTION.sub(lambda match: match[0] if _named(match[1], text + own) > 1 else "", text)  # noqa: B023
+        if left == text:
+            return text
+        text = left
+
+
+def _named(name: str, text: str) -> int:
+    return len(re.findall(rf"\b{name}\b", text))
 
 
 @cache
-def module_script(name: str) -> str:
-    """Return the ES module that a widget sends: the file `name` and what it shares, made small."""
+def module_script(name: str, exports: bool = False) -> str:
+    """Return the ES module that a widget sends: the file `name` and what it shares, made small.
+
+    With `exports` it gives out all of its functions, for tests of them.
+    """
     own = _read(name)
-    return _small(SHARED.sub("", "".join(map(_read, SHARED.findall(own))) + own))
+    text = SHARED.sub("", _shared(SHARED.findall(own), SHARED.sub("", own)) + own)
+    return _small(text if exports else EXPORT.sub(lambda match: match[0] if match[1] else "", text))
 
 
 @cache

@@ -1,4 +1,4 @@
-import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount, outlineMarks } from "../drawing/base.js";
 import { drawAxis, drawCursor } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, nudge, scrubbing } from "../drawing/time_cursor.js";
@@ -263,7 +263,7 @@ function draw(view, c) {
   columns.row.forEach((row, i) => own[row].push(i));
   rows.forEach((row, number) => drawRow(view, c, {...row, number}, found[number], own[number]));
   drawArrows(view, c);
-  view.outlineMarks();
+  outlineMarks(view);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
   if (!rows.length) view.write("Nothing was enqueued yet.", 16, TOP + 12, view.width - 32, "quiet");
   else drawKey(view, c, bottom + 8);

@@ -1,4 +1,4 @@
-import { BOLD, MONO, formatBytes, formatNs, mount, node } from "../drawing/base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount, node, outlineMarks } from "../drawing/base.js";
 import { drawAxis, drawCursor } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
@@ -205,11 +205,11 @@ function draw(view, c) {
   c.clip();
   drawShapes(view, c, x, places);
   drawArrows(view, c, x, places);
-  view.outlineMarks();
+  outlineMarks(view);
   drawPath(view, x, places);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
   drawRange(view, c, x, bottom);
-  if (cursor !== null && cursor !== undefined) drawCursor(view, x(cursor), TOP - 12, bottom);
+  if ((cursor ?? null) !== null) drawCursor(view, x(cursor), TOP - 12, bottom);
   c.restore();
   if (view.scene.more) view.write(`and ${view.scene.more} more rows (Page Down)`, 8, bottom + 10, view.width, "quiet");
 }
