@@ -23,11 +23,11 @@ class Entry:
     transfer the name of its operation, are for words, `code` and `instruction` say where the program asked for it. A
     transfer's `context` may be connected to others, whose transfers come before or after it: `chain`. `relaxed`: the
     program says that it may meet others. `value` is the number that a store puts everywhere, with its type; None where
-    it is not known.
+    it is not known. `part` is the part of its launch in which it was over: 0 for the last one.
     """
 
     __slots__ = (
-        "actor", "begin", "begin_turn", "chain", "code", "context", "end", "end_turn", "instruction", "relaxed",
+        "actor", "begin", "begin_turn", "chain", "code", "context", "end", "end_turn", "instruction", "part", "relaxed",
         "value", "what",
     )  # fmt: skip
 
@@ -42,6 +42,7 @@ class Entry:
         self.code = code
         self.instruction = instruction
         self.relaxed = False
+        self.part = 0
         self.value = self.context = None  # type: object
         self.chain = NONE
 
@@ -145,6 +146,12 @@ class AccessLog:
         self._unite()
         return self._used
 
+    def end_part(self, number: int) -> None:
+        """Note that all that is over by now is of this part of the launch, or of an earlier one."""
+        for row in (*self.rows, *(self._past or ()), *(used[3] for used in self._used)):
+            if not row[5].part and row[5].end is not None:
+                row[5].part = number
+
     def replay(self) -> list[Found]:
         """Put all rows into the map."""
         rows = self.rows[:]
@@ -187,13 +194,14 @@ class AccessLog:
         """Unite what was used until now with the rows since."""
         if not self._past:
             return
-        relaxed = [row for row in self._past if row[5].relaxed]
-        if relaxed or any(each[3][5].relaxed for each in self._used):
-            plain = [row for row in self._past if not row[5].relaxed]
-            apart = [[each for each in self._used if each[3][5].relaxed is one] for one in (True, False)]
-            self._used = united(relaxed, apart[0]) + united(plain, apart[1])
-        else:
-            self._used = united(self._past, self._used)
+        past, used, kinds = self._past, self._used, set[tuple[bool, int]]()
+        for row in (*past, *(each[3] for each in used)):
+            kinds.add((row[5].relaxed, row[5].part))
+        self._used = []
+        for relaxed, part in sorted(kinds, key=lambda kind: (kind[1] == 0, kind[1], kind[0])):  # 0 is the last one
+            rows = [row for row in past if row[5].part == part and row[5].relaxed is relaxed]
+            before = [each for each in used if each[3][5].part == part and each[3][5].relaxed is relaxed]
+            self._used += united(rows, before)
         self._past = []
 
     def __len__(self) -> int:

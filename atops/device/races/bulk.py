@@ -127,7 +127,7 @@ def compacted(rows: Sequence[Row]) -> list[Row]:
         key: object = place
         if entry.end is not None and entry.context is None:
             shape = None if count == 1 else (start, run, pitch, count)
-            line = id(entry.code), entry.instruction, entry.what, entry.relaxed, entry.value
+            line = id(entry.code), entry.instruction, entry.what, entry.relaxed, entry.value, entry.part
             key = shape, write, id(entry.begin), id(entry.end), line
         alike.setdefault(key, []).append(place)
     kept: list[tuple[int, Row]] = []

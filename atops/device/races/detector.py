@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
     from atops.device.memory.allocation import Allocation
 
-__all__ = ("BlockRaces", "LaunchDetector")
+__all__ = ("LAST", "MOST_PARTS", "BlockRaces", "LaunchDetector", "Touched")
 
+LAST: Final = 1 << 30  # the part of a launch that its end ends
 SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number)
 CONTEXT: Final = "one DTE context, no order"
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
 
-# An allocation, bytes of it, whether they were stored to, a line, and whether the program says that it may meet others.
-Touched = tuple[Any, int, int, bool, Site | None, bool]
+# An allocation, bytes of it, whether they were stored to, a line, whether the program says that it may meet others, and
+# the part of the launch in which it was over.
+Touched = tuple[Any, int, int, bool, Site | None, bool, int]
+MOST_PARTS: Final = 64  # of a launch: what comes behind that many signals is one
 
 
 class LaunchDetector:
@@ -57,6 +60,7 @@ class LaunchDetector:
         "log",
         "memories",
         "on_signal",
+        "parts",
         "races",
         "relaxed",
         "same_value",
@@ -84,6 +88,7 @@ class LaunchDetector:
         # Of each memory that has such bytes, stores that `unwritten` knows nothing of yet: most are never loaded from.
         self.stored: dict[int, list[Sequence[Rect]]] = {}
         self.unread: dict[tuple[Allocation, CodeType | None, int, bool], list[tuple[int, int]]] = {}  # and was loaded
+        self.parts = 0  # that have ended
         self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
 
     def opened(self, block: Block) -> None:
@@ -117,7 +122,8 @@ class LaunchDetector:
                     allocation = self._allocation_at(start)
                     base = allocation.address
                     end = min(stop, base + max(allocation.size, start - base + 1))
-                    self._touched.append((allocation, start - base, end - base, write, sites[place], entry.relaxed))
+                    found = allocation, start - base, end - base, write, sites[place], entry.relaxed, entry.part or LAST
+                    self._touched.append(found)
                     start = end
             self.log = AccessLog(keeps_uses=True)
             self.memories.clear()
@@ -155,13 +161,13 @@ class LaunchDetector:
         """Return the loads of what nothing had stored to, a line at a time; nothing a second time."""
         unread, self.unread = self.unread, {}
         return [
-            (memory, start, stop, False, None if code is None else Site(code, instruction), relaxed)
+            (memory, start, stop, False, None if code is None else Site(code, instruction), relaxed, LAST)
             for (memory, code, instruction, relaxed), ranges in unread.items() for start, stop in merged(ranges)
         ]  # fmt: skip
 
     def touched(self, memory: object, start: int, size: int, write: bool) -> None:
         """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""
-        self._touched.append((memory, start, start + size, write, None, False))
+        self._touched.append((memory, start, start + size, write, None, False, LAST))
 
     def footprint(self) -> list[Touched]:
         """Return what all of it used of global memory, once it is over, loads and stores apart; nothing a second time.
@@ -217,6 +223,18 @@ class LaunchDetector:
                 clock.acquire(given)
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
             self.on_signal(False, what[1])
+
+    def end_part(self) -> int:
+        """End a part of the launch, at a signal: what comes next is apart. Returns the number of the part.
+
+        What is over by now has this number or a lower one. The parts of a launch are so many at most; then it is
+        the same number again, and no part ends.
+        """
+        with self.lock:
+            if self.parts < MOST_PARTS:
+                self.parts += 1
+                self.log.end_part(self.parts)
+            return self.parts
 
     def tell(self, race: Race) -> None:
         """Hand on a race, unless the same two lines have been told of."""

@@ -11,6 +11,7 @@ its waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from types import CodeType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -30,6 +31,7 @@ __all__ = (
     "STREAMS",
     "Clock",
     "Epoch",
+    "Heard",
     "before",
     "changed",
     "everything_in",
@@ -142,13 +144,17 @@ def changed(clock: Clock, before: Clock) -> Clock:
     return with_entry(clock, VERSION, known(before, VERSION) + 1)
 
 
+Heard: TypeAlias = "tuple[Epoch, list[tuple[int, int]]]"  # a launch: a part of it, and the part that it comes before
+
+
 class Epoch:
     """One command as a point in time: its place in its stream, what came before it, and what to call it.
 
     `own` is what its stream has learned, `host` what the host knew at the call; `told` is what its end adds to that,
     where it is a wait: `complete` does it. `group` is whether it takes part in null-stream order. `signal` is True of a
     store that only tells others something, `dropped` of the free of memory whose last reference has gone; `meeting` is
-    what grids that run together share.
+    what grids that run together share. `heard` are the launches whose signals one that runs has seen, and `part` is
+    that of a launch in which something was over.
     """
 
     # Defaults live in the class: most commands have none of these.
@@ -159,6 +165,8 @@ class Epoch:
     dropped = False
     meeting: Rendezvous | None = None
     told: list[Epoch | Clock] | None = None  # a clock: what the host knew
+    heard: dict[int, Heard] | None = None  # by number
+    part = 0
     after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
 
     def __init__(
@@ -192,6 +200,44 @@ class Epoch:
             over.complete()
         self.own = with_entry(joined(self.own, over.own), over.order, over.seq)
         self.host = newer(self.host, over.host)
+        if (heard := over.heard) is not None:
+            over.heard = None  # they may have heard of this one
+            self._come_after_all(heard)
+            over.heard = heard
+
+    def _come_after_all(self, heard: Mapping[int, Heard]) -> None:
+        for seq, (launch, _) in heard.items():
+            if seq != self.seq:
+                self.come_after(launch)
+
+    def come_after_heard(self) -> None:
+        """Come after the launches that it has heard, at its end: so does what comes next in its stream."""
+        if (heard := self.heard) is not None:
+            self.heard = None
+            self._come_after_all(heard)
+
+    def before_signals(self) -> Epoch:
+        """Return a launch as what comes after all that was before the launches that it has heard, and not those.
+
+        It is itself where it has heard none.
+        """
+        if (heard := self.heard) is None:
+            return self
+        parts, self.heard = copy(self), None  # they may have heard this one
+        for launch, _ in heard.values():
+            past = copy(launch)
+            past.seq -= 1  # whatever its stream had before
+            parts.come_after(past)
+        self.heard = heard
+        return parts
+
+    def hear(self, launch: Epoch, part: int, own_part: int) -> None:
+        """Note that this launch, at the end of a part of its own, sees a signal that another gave at the end of one."""
+        if self.heard is None:
+            self.heard = {}
+        parts = self.heard.setdefault(launch.seq, (launch, []))[1]
+        if not parts or parts[-1][0] < part:
+            parts.append((part, own_part))
 
     def __repr__(self) -> str:
         return f"<Epoch {self.seq}: {self.words or 'command'} in {self.label} at {self.site}>"
@@ -212,4 +258,7 @@ def before(earlier: Epoch, later: Epoch) -> bool:
             marks[3 + 2 * device] >= seq or (earlier.group and marks[2 + 2 * device] >= seq)
         ):  # fmt: skip
             return True
-    return earlier.meeting is not None and earlier.meeting is later.meeting
+    if earlier.meeting is not None and earlier.meeting is later.meeting:
+        return True
+    parts = () if later.heard is None or seq not in later.heard else later.heard[seq][1]
+    return any(earlier.part <= part and later.part > own for part, own in parts)

@@ -18,7 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
-from atops.device.races.detector import LaunchDetector, Touched
+from atops.device.races.detector import LAST, MOST_PARTS, LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
@@ -91,7 +91,8 @@ class CommandDetector:
         self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
         self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
-        self._signals: dict[tuple[object, int], dict[int, Epoch | Clock]] = {}  # what wrote one, by order; 0: the host
+        # What wrote a signal, by order, and the part of the launch that did so last; 0: the host.
+        self._signals: dict[tuple[object, int], dict[int, tuple[Epoch, int] | Clock]] = {}
         self._devices: dict[int, DeviceOrder] = {}
         self._orders = Orders()
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
@@ -293,14 +294,18 @@ class CommandDetector:
         with self._lock:
             self.findings.launches += 1
             epoch.complete()  # those that it met have begun by now
-            lines: dict[tuple[Site | None, bool], Epoch] = {}
+            lines: dict[tuple[Site | None, bool, int], Epoch] = {}
             footprint = kernels.footprint()
             self._polled(epoch, footprint)
-            for memory, start, stop, write, line, relaxed in footprint:
-                if (at := lines.get((line, relaxed))) is None:
-                    at = lines[line, relaxed] = copy(epoch)
-                    at.line, at.signal = line, relaxed
+            parts = epoch.before_signals()
+            for memory, start, stop, write, line, relaxed, part in footprint:
+                if (at := lines.get((line, relaxed, part))) is None:
+                    at = lines[line, relaxed, part] = copy(parts)
+                    at.line, at.signal, at.part = line, relaxed, part
                 self._note(at, memory, start, stop, write, found, late=True)
+            if parts is not epoch:
+                epoch.come_after_heard()
+                self._device(epoch.device).learned[epoch.order] = epoch
             self._running.pop(item.seq, None)  # with its stores noted: a wait for a value finds it either way
             if self._fresh:
                 self._late += self._fresh.launched(epoch, footprint, kernels.take_unread(), lines)
@@ -323,7 +328,7 @@ class CommandDetector:
 
     def _polled(self, epoch: Epoch, footprint: list[Touched]) -> None:
         """Have a launch come after each `write_value` of a word that its threads look at inside `k.relaxed`."""
-        for memory, start, stop, write, _, relaxed in footprint:
+        for memory, start, stop, write, _, relaxed, _ in footprint:
             if relaxed and not write:
                 for writer in self._history(memory).writers(start, stop):
                     if writer.signal and writer.order != epoch.order:
@@ -554,21 +559,33 @@ class CommandDetector:
     def started(self, item: Completion, grid: Grid) -> None:
         """Have a launch tell of the kernel signals that it writes, and of those that it has seen."""
         if grid.detector is not None and item.epoch is not None:
-            grid.detector.on_signal = partial(self._signalled, item.epoch, item.queue.context.chip.signals)
+            detector, signals = grid.detector, item.queue.context.chip.signals
+            detector.on_signal = partial(self._signalled, item.epoch, signals, detector)
             with self._lock:
-                self._fresh.launches(item.command.bound.allocations, grid.detector)
+                self._fresh.launches(item.command.bound.allocations, detector)
 
-    def _signalled(self, epoch: Epoch, signals: object, writes: bool, index: int) -> None:
-        """Note that a kernel writes a signal, or has seen it: then its launch comes after all that wrote it."""
+    def _signalled(self, epoch: Epoch, signals: object, kernels: LaunchDetector, writes: bool, index: int) -> None:
+        """Note that a kernel writes a signal, or has seen it.
+
+        What it does then comes after what launches did that wrote it, until they did. Grids that meet have one log, and
+        so have launches of very many parts: they come after the others as a whole.
+        """
         with self._lock:
             given = self._signals.setdefault((signals, index), {})
             if writes:
-                given[epoch.order] = epoch
+                part = LAST if epoch.meeting is not None else kernels.end_part()
+                given[epoch.order] = epoch, LAST if part == MOST_PARTS else part
                 return
-            told = epoch.told or []
-            news = [each for order, each in given.items() if order != epoch.order and each not in told]
-            if news:
-                epoch.told = [*told, *news]
+            part = 0
+            for order, each in given.items():
+                if isinstance(each, tuple):
+                    launch, its_part = each
+                    heard = (epoch.heard or {}).get(launch.seq)
+                    if order != epoch.order and (heard is None or heard[1][-1][0] < its_part):
+                        part = part or (0 if epoch.meeting is not None else kernels.end_part())
+                        epoch.hear(launch, its_part, part)
+                elif each not in (told := epoch.told or []):
+                    epoch.told = [*told, each]
 
     def signalled_by_host(self, signals: object, index: int) -> None:
         """Note that the host writes a signal: kernels that see it come after what the host knows."""
@@ -580,8 +597,8 @@ class CommandDetector:
         """Note that the host has seen a signal: what it enqueues comes after the launches that wrote it."""
         with self._lock:
             for each in self._signals.get((signals, index), {}).values():
-                if isinstance(each, Epoch):
-                    self._host_knows(each)
+                if isinstance(each, tuple):
+                    self._host_knows(each[0])
         self._tell_late()
 
     def host_did(self, item: Completion) -> None:

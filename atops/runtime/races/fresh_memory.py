@@ -82,7 +82,7 @@ class FreshMemory:
 
     def launched(
         self, epoch: Epoch, footprint: list[Touched], early: list[Touched],
-        lines: Mapping[tuple[Site | None, bool], Epoch],
+        lines: Mapping[tuple[Site | None, bool, int], Epoch],
     ) -> list[Race]:  # fmt: skip
         """Return the reports of a launch that is over, of what its own threads had not stored to, either.
 
@@ -90,17 +90,17 @@ class FreshMemory:
         """
         found: list[Race] = []
         unread: dict[tuple[Allocation, Site | None, bool], list[tuple[int, int]]] = {}
-        for memory, start, stop, _, line, relaxed in early:
+        for memory, start, stop, _, line, relaxed, _ in early:
             if memory.alive and (ranges := self.left(memory, start, stop)):
                 unread.setdefault((memory, line, relaxed), []).extend(ranges)
         for (memory, line, relaxed), ranges in unread.items():
-            found += _races_of([(memory, ranges)], lines.get((line, relaxed), epoch))
+            found += _races_of([(memory, ranges)], _of_line(lines, line, relaxed, epoch))
             for start, stop in ranges:
                 self.stored(memory, start, stop)
         self._unread([(memory, start, stop, True) for memory, start, stop, write, *_ in footprint if write])
-        for memory, start, stop, write, line, relaxed in footprint:
+        for memory, start, stop, write, line, relaxed, part in footprint:
             if not write:
-                found += _races_of(self._unread([(memory, start, stop, False)]), lines[line, relaxed])
+                found += _races_of(self._unread([(memory, start, stop, False)]), lines[line, relaxed, part])
         return found
 
     def _unread(self, touches: list[_Read]) -> list[_Unread]:
@@ -159,6 +159,13 @@ class FreshMemory:
                 left[serial] = ByteRanges(), ref(into, lambda _: left.pop(serial, None))
             for low, high in ranges:
                 left[serial][0].add(low - start + at, high - start + at)
+
+
+def _of_line(
+    lines: Mapping[tuple[Site | None, bool, int], Epoch], line: Site | None, relaxed: bool, epoch: Epoch
+) -> Epoch:
+    """Return the epoch of a line, in whatever part of its launch; that of the launch where it has none."""
+    return next((each for (site, loose, _), each in lines.items() if (site, loose) == (line, relaxed)), epoch)
 
 
 def _races_of(unread: Iterable[_Unread], epoch: Epoch) -> list[Race]:

@@ -240,6 +240,49 @@ async def launches_that_talk_both_ways(device: atops.Device) -> None:
 
 
 @right
+async def a_command_behind_a_launch_that_was_told(device: atops.Device) -> None:
+    """What comes next in the stream comes after what the launch has heard of, too."""
+    one, two = pair(device)
+    x, y, signal = device.zeros(N), device.zeros(N), device.signals.allocate()
+    await device.wait()
+    two.launch(wait_and_store, (1, 1), y, signal)
+    two.fill(x, 2.0)
+    one.launch(store_and_signal, (1, 1), x, signal)
+    await device.wait()
+
+
+@k.kernel
+async def count_forth(x: k.Span[np.float32], ping: int, pong: int, rounds: int) -> None:
+    me = k.threadIdx.x
+    for turn in range(1, rounds + 1):
+        x[me] += 1
+        await k.syncthreads()
+        if me == 0:
+            k.signal_write(ping, turn)
+            await k.signal_wait(pong, turn)
+        await k.syncthreads()
+
+
+@k.kernel
+async def count_back(x: k.Span[np.float32], ping: int, pong: int, rounds: int) -> None:
+    for turn in range(1, rounds + 1):
+        await k.signal_wait(ping, turn)
+        x[:3] += 1
+        k.signal_write(pong, turn)
+
+
+@right
+async def launches_that_talk_very_often(device: atops.Device) -> None:
+    """More often than what they do between two signals is told apart."""
+    one, two = pair(device)
+    x, ping, pong = device.zeros(N), device.signals.allocate(), device.signals.allocate()
+    await device.wait()
+    one.launch(count_forth, (1, 3), x, ping, pong, 50)
+    two.launch(count_back, (1, 1), x, ping, pong, 50)
+    await device.wait()
+
+
+@right
 async def the_host_waits_for_a_signal(device: atops.Device) -> None:
     one, two = pair(device)
     x, signal = device.zeros(N), device.signals.allocate()

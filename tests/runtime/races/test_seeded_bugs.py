@@ -631,6 +631,88 @@ async def a_signal_between_launches(device: atops.Device, right: bool) -> None:
     await device.wait()
 
 
+@k.kernel
+async def gives(x: k.Span[np.float32], signal: int, right: bool) -> None:
+    """The block stores, and one thread says so: in the wrong one before the last thread has."""
+    me = k.threadIdx.x
+    if right or me < 3:
+        x[me] = me
+    await k.syncthreads()
+    if me == 0:
+        k.signal_write(signal, 1)
+    if not right:
+        await k.syncthreads()
+        if me == 3:
+            x[me] = me
+
+
+@program
+async def a_signal_before_the_last_of_the_data(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y, signal = device.zeros(4), device.zeros(1), device.signals.allocate()
+    await device.wait()
+    two.launch(take_when_told, (1, 1), y, x, signal)
+    one.launch(gives, (1, 4), x, signal, right)
+    await device.wait()
+
+
+@k.kernel
+async def take_when_told(y: k.Span[np.float32], x: k.Span[np.float32], signal: int) -> None:
+    await k.signal_wait(signal, 1)
+    y[0] = np.sum(x)
+
+
+@k.kernel
+async def take_by_dte(y: k.Span[np.float32], x: k.Span[np.float32], signal: int, done: int, right: bool) -> None:
+    """Load by DTE, and say that it is done: in the wrong one while the load is under way."""
+    tile = k.local(4, np.float32)
+    with k.dte_scope() as dte:
+        await k.signal_wait(signal, 1)
+        event = k.memcpy_async(dte, tile, x)
+        if right:
+            await event
+        k.signal_write(done, 1)
+        await event
+    y[0] = np.sum(tile)
+
+
+@k.kernel
+async def give_twice(x: k.Span[np.float32], signal: int, done: int) -> None:
+    x[:] = 1
+    k.signal_write(signal, 1)
+    await k.signal_wait(done, 1)
+    x[:] = 2
+
+
+@program
+async def a_source_given_back_while_it_is_read(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y, signals = device.zeros(4), device.zeros(1), [device.signals.allocate() for _ in range(2)]
+    await device.wait()
+    two.launch(take_by_dte, (1, 1), y, x, *signals, right)
+    one.launch(give_twice, (1, 1), x, *signals)
+    await device.wait()
+
+
+@k.kernel
+async def take_too_early(y: k.Span[np.float32], x: k.Span[np.float32], signal: int, right: bool) -> None:
+    if not right:
+        y[0] = np.sum(x)
+    await k.signal_wait(signal, 1)
+    if right:
+        y[0] = np.sum(x)
+
+
+@program
+async def a_load_before_the_wait_for_a_signal(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y, signal = device.zeros(4), device.zeros(1), device.signals.allocate()
+    await device.wait()
+    two.launch(take_too_early, (1, 1), y, x, signal, right)
+    one.launch(gives, (1, 4), x, signal, True)
+    await device.wait()
+
+
 @program
 async def the_host_writes_a_signal(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
