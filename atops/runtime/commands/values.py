@@ -7,13 +7,13 @@ from typing import NamedTuple
 from atops.base.errors import ExecutionError
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation, fill
-from atops.device.memory.value_wait import Condition, Watch
+from atops.device.memory.value_wait import Condition, Watch, satisfied
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, Ended, always, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
 
-__all__ = ("WaitValue", "WriteValue")
+__all__ = ("WaitValue", "WriteValue", "ends_wait")
 
 
 class WaitValue(NamedTuple):
@@ -34,6 +34,14 @@ class WriteValue(NamedTuple):
     offset: int
     width: int
     value: int
+
+
+def ends_wait(write: WriteValue, wait: WaitValue) -> bool:
+    """Return whether a write stores to the word of a wait what that waits for."""
+    at, width = (wait.src, wait.offset, wait.width), wait.width
+    return (write.dst, write.offset, write.width) == at and satisfied(
+        write.value % (1 << width), wait.value, wait.condition, wait.mask, width
+    )
 
 
 def _run_wait_value(command: WaitValue, item: Completion) -> bool:

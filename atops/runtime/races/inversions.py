@@ -15,6 +15,7 @@ from atops.device.races.race import Access, Race
 from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.values import WaitValue, WriteValue, ends_wait
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.races.wording import line_of
 
@@ -25,6 +26,7 @@ __all__ = ("INVERSION", "Inversions")
 
 INVERSION: Final = "priority inversion"
 COPIES: Final = (Copy, ScatteredCopy)
+WAITS: Final = (WaitEvent, WaitValue)
 
 
 class Inversions:
@@ -35,11 +37,10 @@ class Inversions:
 
     def begins(self, item: Completion) -> list[Race]:
         """Note that a command begins. Returns the inversions that it is part of."""
-        kind, command = item.command.__class__, item.command
-        if kind is WaitEvent:
-            record = command.record
-            if record is None or record.over or record.queue.priority <= item.queue.priority:
-                return []
+        kind = item.command.__class__
+        if kind in WAITS:
+            if item.queue.priority >= 0 or (kind is WaitEvent and not _is_urgent(item)):
+                return []  # nothing is less urgent than 0
             self._waits.append(item)
             behind = [(item, low) for low in _standing(item)]
             return [
@@ -64,20 +65,41 @@ def _at_work(low: Completion) -> Iterator[Completion]:
                 yield item
 
 
+def _is_urgent(wait: Completion) -> bool:
+    """Tell whether a wait for an event is for a less urgent stream, which has not come there."""
+    record = wait.command.record
+    return record is not None and not record.over and record.queue.priority > wait.queue.priority
+
+
 def _standing(high: Completion) -> list[Completion]:
     """Return the command that a wait comes down to, where it stands for an engine or a cluster."""
     wait, seen = high, {high.queue}
-    while (record := wait.command.record) is not None and not record.over:
-        queue = record.queue
-        due = [item for item in _due(queue) if item.seq <= record.seq]
+    while (end := _end_of(wait)) is not None:
+        queue = end.queue
+        due = [item for item in _due(queue) if item.seq <= end.seq]
         if queue in seen or not due:
             break
         seen.add(queue)
         wait = due[0]
-        if wait.command.__class__ is WaitEvent:
+        if wait.command.__class__ in WAITS:
             continue
         return [wait] if _stands(wait) else []
     return []
+
+
+def _end_of(wait: Completion) -> Completion | None:
+    """Return the command that ends a wait, which is not over; None where there is none, or one of several may.
+
+    For a word that is the first `write_value` that is enqueued with such a value, if its stream alone has any.
+    """
+    command = wait.command
+    if command.__class__ is WaitEvent:
+        return None if (record := command.record) is None or record.over else record
+    found: list[Completion] = [
+        each for context in wait.queue.board.contexts for queue in [*context.active] for each in queue.pending()
+        if each.command.__class__ is WriteValue and ends_wait(each.command, command)
+    ]  # fmt: skip
+    return found[0] if found and all(each.queue is found[0].queue for each in found) else None
 
 
 def _due(queue: StreamQueue) -> list[Completion]:

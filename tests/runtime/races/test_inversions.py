@@ -20,10 +20,14 @@ async def busy() -> None:
     await k.syncthreads()
 
 
-async def program(launches: bool, low: int = 0, mid: int = -1, through: bool = False, waits: bool = True) -> None:
+async def program(
+    launches: bool, low: int = 0, mid: int = -1, through: bool = False, waits: bool = True,
+    word: bool = False,
+) -> None:  # fmt: skip
     """What is between has the clusters, or the link in the other direction, when the wait begins; and more comes."""
     device = atops.Device(0)
     top, middle, slow, between = (device.create_stream(priority=each) for each in (-2, mid, low, 0))
+    flag = device.zeros(1, np.uint32)
     x, host, other = device.zeros((3, N)), np.zeros(N, np.float32), np.zeros((3, N), np.float32)
 
     def urgent(turn: int) -> None:
@@ -41,11 +45,15 @@ async def program(launches: bool, low: int = 0, mid: int = -1, through: bool = F
     for turn in range(3):
         urgent(turn)  # early
     work(slow, 1)
+    if word:
+        slow.write_value(flag, 3)
     event = slow.record()
     if through:
         between.wait(event)
         event = between.record()
-    if waits:
+    if waits and word:
+        top.wait_value(flag, 3)  # waits for the word
+    elif waits:
         top.wait(event)  # waits
     await device.wait()
 
@@ -66,6 +74,8 @@ def test_an_inversion_is_named(launches: bool, through: bool) -> None:
     place = {line.rsplit("# ", 1)[1].strip(): first + at for at, line in enumerate(lines) if "# " in line}
     found = races(launches=launches, through=through)
     assert {race.kind for race in found} == {INVERSION}
+    by_word = races(launches=launches, word=True)
+    assert {race.first.site.line for race in by_word if race.first.site} == {place["waits for the word"]}
     for race in found:
         assert race.first.site is not None and race.first.site.line == place["waits"]
         assert "priority -2" in race.first.actor and "priority -1" in race.second.actor
@@ -77,6 +87,8 @@ TWINS = {
     "nothing between": {"mid": 0},
     "nothing waits": {"waits": False},
     "as urgent as what waits": {"mid": -2},
+    "as urgent as what waits for its word": {"low": -2, "word": True},
+    "nothing between, and a word": {"mid": 0, "word": True},
 }
 
 
