@@ -6,8 +6,11 @@ import asyncio
 import gc
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,10 @@ from atops.checking.strategies.strategy import CutShort, Recorder
 from atops.device import chip
 from atops.device.memory import arena
 from atops.runtime.executors import inline
+from tests.every import every
 
 KEPT: list[Any] = []
+ROOT = Path(__file__).parents[2]
 
 
 @k.kernel
@@ -259,3 +264,23 @@ def test_runs_leave_nothing() -> None:
     later = held()
     assert later[1:] == (files, filters)
     assert later[0] - objects < 40
+
+
+@pytest.mark.slow
+@every("runs", [1, 40])
+def test_a_late_run_is_the_same_as_in_a_fresh_process(runs: int) -> None:
+    """Twenty programs by the seed of the last run: what it returns, its schedule, its trace."""
+    assert _late_runs(runs) == "20 the same"
+
+
+@pytest.mark.soak
+def test_a_very_late_run_is_the_same_as_in_a_fresh_process() -> None:
+    """Behind the one after which the collector leaves out what there is."""
+    assert _late_runs(2_050) == "20 the same"
+
+
+def _late_runs(runs: int) -> str:
+    command = [sys.executable, "-m", "tests.checking.late_runs", str(runs)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": ":".join(sys.path)}, cwd=ROOT, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    return done.stdout.strip()
