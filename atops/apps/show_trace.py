@@ -10,6 +10,7 @@ import sys
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Trace
 from atops.trace.chrome import write_chrome
+from atops.trace.compare import compare
 from atops.trace.file import load, write_page
 from atops.trace.summary import summary
 from atops.trace.text import render_text
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forms.add_argument("--summary", action="store_true", help="print figures: idle time, streams, kinds, kernels")
     forms.add_argument("--text", action="store_true", help="print a timeline: a line for each stream")
     forms.add_argument("--perfetto", metavar="OUT", help="write what ui.perfetto.dev and chrome://tracing open")
+    forms.add_argument("--compare", metavar="OTHER", help="print where another trace differs")
     forms.add_argument("--html", metavar="OUT", help="write a page for the browser, which needs nothing else")
 
 
@@ -40,10 +42,14 @@ def main(arguments: argparse.Namespace) -> int:
     """Show or convert a trace. Returns 0, or 2 when the file is no trace or cannot be read or written."""
     try:
         trace = load(arguments.file)
+        other = load(arguments.compare) if arguments.compare else None
     except OSError as error:
-        return _refused(f"cannot read {arguments.file!r}: {error.strerror or error}")
+        return _refused(f"cannot read {error.filename or arguments.file!r}: {error.strerror or error}")
     except InvalidValue as error:
         return _refused(str(error))
+    if other is not None:
+        print(compare(trace, other))
+        return 0
     target = arguments.perfetto or arguments.html
     if target is None:
         _print(trace, arguments.summary, arguments.text)

@@ -114,8 +114,10 @@ def _order(name: Name) -> tuple[tuple[bool, str | int], ...]:
     return tuple((isinstance(part, int), part) for part in name)
 
 
-def difference(names: Sequence[Name], passing: Sequence[Name], places: Sequence[str] = ()) -> list[str]:
-    """Return the lines that say where a failing run leaves the most similar one that passes."""
+def difference(
+    names: Sequence[Name], passing: Sequence[Name], runs: tuple[str, str] = ("fails", "passes")
+) -> list[str]:  # fmt: skip
+    """Return the lines that say where a failing run leaves the most similar one that passes, or any run another."""
     at = next((at for at, (one, other) in enumerate(zip(names, passing, strict=False)) if one != other), None)
     if at is None:
         at = min(len(names), len(passing))
@@ -123,7 +125,7 @@ def difference(names: Sequence[Name], passing: Sequence[Name], places: Sequence[
             return []
     everything = {*names, *passing}
     lines = [f"the {_choices(at)} of both runs are the same; then"]
-    for what, run in (("fails", names), ("passes", passing)):
+    for what, run in zip(runs, (names, passing), strict=True):
         rest = [f"{short(name, everything)}{_times(len(list(group)))}" for name, group in groupby(run[at : at + 60])]
         said = ", ".join(rest[:6]) + (", ..." if len(rest) > 6 else "") if rest else "it is over"
         lines.append(f"  {what}: {said}")

@@ -74,6 +74,16 @@ def test_a_page(file: str, tmp_path: Path) -> None:
     assert (tmp_path / "same.html").read_text(encoding="utf-8").count("\n") == page.count("\n")
 
 
+def test_a_comparison(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first command that differs is marked; another file that is missing is named."""
+    write(tmp_path / "other.json", Trace(SAMPLE.records[:2], names=SAMPLE.names))
+    assert main(["trace", file, "--compare", str(tmp_path / "other.json")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("they differ from command 3 on") and ">    3 - compute <1>: kernel" in printed
+    assert main(["trace", file, "--compare", str(tmp_path / "none.json")]) == 2
+    assert "none.json" in capsys.readouterr().err
+
+
 def test_an_empty_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """There is nothing to show, and that is said."""
     save(tmp_path / "run", Trace())

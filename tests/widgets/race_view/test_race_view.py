@@ -72,6 +72,8 @@ def test_a_run_is_shown_with_its_schedule() -> None:
     assert [side.place for side in race.sides] == places
     assert view.schedule is not None
     assert RaceView.of(racing, view.schedule).races == view.races
+    atops.run(racing, atops.EmulatorOptions(detect=True, schedule=view.schedule, clock="virtual"))
+    assert RaceView().races == view.races
 
 
 def lines_of(*texts: str) -> list[int]:

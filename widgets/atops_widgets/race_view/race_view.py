@@ -80,16 +80,9 @@ class RaceView:
         reports: list[Report] = []
         errors: list[Exception] = []
 
-        async def main() -> object:
-            try:
-                return await program(*arguments)
-            except Exception as error:
-                errors.append(error)
-                raise
-
         def once() -> None:
             try:
-                run(main, options)
+                run(program, options, *arguments)
             except Exception as error:
                 errors.append(error)
             reports.append(report())
