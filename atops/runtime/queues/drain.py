@@ -62,6 +62,7 @@ class DrainedQueue(StreamQueue):
                 left, limited = 1, True  # what it may run next is a choice; no copies are claimed together
         else:
             left, until = DRAIN_COMMANDS, now() + DRAIN_NS
+        most = left
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []
@@ -81,7 +82,7 @@ class DrainedQueue(StreamQueue):
                     else:
                         waiters = self._settle(item, error)
                 over, item = item, None
-                others = left < 0 or now() > until
+                others = left < 0 or (left < most - 1 and now() > until)  # each drain comes on, however late it is
                 if not queue:
                     self.become_idle()
                 elif not others and queue[0].stage == PENDING:

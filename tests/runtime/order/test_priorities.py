@@ -315,9 +315,11 @@ async def test_an_urgent_chain_of_copies_waits_for_no_low_one(device):
     assert all(one.finished_ns == two.started_ns for one, two in pairwise(mine))
 
 
+@pytest.mark.parametrize("late", [False, True])
 @on_hosts("asyncio", "trio", "inline", "shuffled")
-async def test_large_fills_and_copies_go_by_urgency(device):
-    """What waits for a copy thread waits by urgency, too."""
+async def test_large_fills_and_copies_go_by_urgency(device, late, monkeypatch):
+    """What waits for a copy thread waits by urgency, too; also where drains have no time left when they begin."""
+    monkeypatch.setattr(drain, "DRAIN_NS", -1 if late else 10**12)
     size, blocked = (4 << 20), [threading.Event() for _ in range(2)]
     streams = [device.create_stream(priority=priority) for priority in (0, -1, -2, 0, -2)]
     memory = device.empty((len(streams), size), np.uint8)
