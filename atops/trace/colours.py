@@ -14,7 +14,8 @@ __all__ = ("HATCHES", "LOOKS", "PAGE", "Hatch")
 
 Hatch: TypeAlias = Literal["none", "rising", "falling", "dots", "level", "upright", "cross"]
 
-# Copies are green and magenta and kernels blue, as in common profilers. Waits are grey.
+# Copies are green and magenta and kernels blue, as in common profilers. Waits are grey. Two of one hatch have colours
+# that are told apart without red, green or blue cones, too.
 LOOKS: Final[tuple[tuple[Kind, str, str, Hatch], ...]] = (
     (Kind.COPY_H2D, "#1a7f37", "#4ac26b", "rising"),
     (Kind.COPY_D2H, "#bf3989", "#ff80c8", "falling"),
@@ -23,14 +24,14 @@ LOOKS: Final[tuple[tuple[Kind, str, str, Hatch], ...]] = (
     (Kind.COPY_PEER, "#a04100", "#f0883e", "upright"),
     (Kind.FILL, "#7a4f01", "#d4a72c", "dots"),
     (Kind.LAUNCH, "#0860ca", "#6cb6ff", "none"),
-    (Kind.RECORD, "#6e40c9", "#bc8cff", "none"),
+    (Kind.RECORD, "#6e40c9", "#bc8cff", "falling"),
     (Kind.WAIT_EVENT, "#656d76", "#9198a1", "dots"),
     (Kind.WAIT_VALUE, "#656d76", "#9198a1", "cross"),
     (Kind.WRITE_VALUE, "#8250df", "#d2a8ff", "rising"),
     (Kind.CALL, "#8a3ffc", "#be95ff", "upright"),
     (Kind.ALLOC, "#116329", "#7ee787", "none"),
-    (Kind.FREE, "#953800", "#ffa657", "none"),
-    (Kind.API, "#5a4a78", "#a99bc9", "level"),
+    (Kind.FREE, "#953800", "#ffa657", "cross"),
+    (Kind.API, "#5a4a78", "#a99bc9", "none"),
 )
 # What is not a kind. `ink` and `quiet` are text on `page` and `band`; `on` is text on a shape.
 PAGE: Final[Mapping[str, tuple[str, str]]] = {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import dist
+from operator import mul
+
 import pytest
 
 from atops.base.trace.records import Kind
@@ -31,6 +35,27 @@ def test_every_kind_has_a_letter_of_its_own() -> None:
     assert [entry[1] for entry in kind_table()["kinds"]] == [style.glyph for style in KINDS.values()]  # type: ignore[index]
 
 
+# What is left of red, green and blue without one kind of cones (Machado, Oliveira and Fernandes 2009).
+VISIONS = {
+    "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "no blue": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
+}
+APART = 15.0  # in CIELAB; 2.3 is just noticed
+
+
+def test_kinds_of_one_hatch_are_told_apart_by_everybody() -> None:
+    """Two kinds have another hatch, or colours that differ clearly in every kind of vision, on light and dark pages."""
+    alike = [
+        (one.name, other.name, theme, vision) for one, other in combinations(KINDS, 2)
+        if KINDS[one].hatch == KINDS[other].hatch
+        for theme in ("light", "dark") for vision, matrix in VISIONS.items()
+        if dist(*(_lab(getattr(KINDS[kind], theme), matrix) for kind in (one, other))) < APART
+    ]  # fmt: skip
+    assert alike == []
+
+
 def test_contrast_is_that_of_the_standard() -> None:
     """Black on white has 21 to 1, a colour on itself 1 to 1, and the order does not matter."""
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
@@ -52,7 +77,23 @@ def contrast(first: str, second: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def _luminance(colour: str) -> float:
+def _linear(colour: str) -> list[float]:
     parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def _lab(colour: str, vision: tuple[tuple[float, ...], ...]) -> tuple[float, float, float]:
+    red, green, blue = (max(0.0, min(1.0, sum(map(mul, row, _linear(colour))))) for row in vision)
+    x, y, z = (
+        part ** (1 / 3) if part > 0.008856 else 7.787 * part + 16 / 116
+        for part in (
+            (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.95047, 0.2126 * red + 0.7152 * green + 0.0722 * blue,
+            (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.08883,
+        )
+    )  # fmt: skip
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def _luminance(colour: str) -> float:
+    linear = _linear(colour)
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
