@@ -7,6 +7,7 @@ import json
 import statistics
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -131,6 +132,19 @@ def test_schedules_of_all_seeded_bugs_repeat_them():
         report = atops.check(bug.wrong, 100)
         with pytest.raises((AssertionError, AtopsError, IndexError)):
             atops.run(bug.wrong, atops.EmulatorOptions(schedule=report.schedule, clock="virtual"))
+
+
+def test_threads_that_were_there_before_wake_nothing_of_a_run():
+    """A notebook has some: a deadlock is one all the same."""
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        report = atops.check(BUGS["full_stream_and_who_opens_it"].wrong, 5)
+    finally:
+        over.set()
+        other.join()
+    assert report.failure is not None and report.failure.kind == "deadlock", report
 
 
 def test_a_schedule_that_was_not_made_small_is_printed_in_part():

@@ -70,6 +70,7 @@ class InlineExecutor(Executor):
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
         self._going: dict[Step, int] = {}  # under a virtual clock, those to come, and how far it may go before each
+        self.threads_before = 1  # those that are not the program's, and so wake nothing of it
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
         self.deadlocked: Callable[[list[Access]], None] | None = None  # told of tasks that nothing can let go on
@@ -239,7 +240,8 @@ class InlineExecutor(Executor):
             return False
         waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
         futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
-        if None in waits or (threading.active_count() > 1 and not all(map(self._stands, (*waits, *futures)))):
+        others = threading.active_count() > self.threads_before
+        if None in waits or (others and not all(map(self._stands, (*waits, *futures)))):
             return False
         for each in waits:
             if isinstance(each, TaskWaiter):
@@ -261,7 +263,7 @@ class InlineExecutor(Executor):
         Where detectors are on and there is no other thread, raise WouldDeadlock out of the run.
         """
         tell, tasks = self.deadlocked, asyncio.all_tasks(self.loop)
-        if tell is not None and tasks and threading.active_count() == 1:
+        if tell is not None and tasks and threading.active_count() <= self.threads_before:
             self.deadlocked = None  # what ends the tasks may wait, too
             tell(sides_of(tasks))
             raise WouldDeadlock(no_way_on(tasks))

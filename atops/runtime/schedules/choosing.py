@@ -62,6 +62,7 @@ class ScheduledExecutor(InlineExecutor):
         self.refusal: BaseException | None = None  # ends the run, as soon as a step is to be chosen
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
+        self.threads_before = threading.active_count()
 
     def said(self) -> Callable[[], str]:
         """Return what returns the string of what was chosen until now, or until the program was over."""
