@@ -467,6 +467,8 @@ def _forked() -> None:
 def _exit() -> None:
     """At interpreter exit: ask every driver to stop, wait for none."""
     for board in list(BOARDS):
+        if board.detector is not None and board.closed is None:
+            board.detector.findings.tell_at_exit()
         board.close()
 
 

@@ -150,6 +150,13 @@ class Findings:
         board.tracer.race(_traced(race, -1 if item is None else item.seq, board.tracer))
         log.warning("%s", race, extra=fields)
 
+    def tell_at_exit(self) -> None:
+        """Log what still stands, and what was not seen if nothing was found: nobody can ask for a report any more."""
+        self.add(self._standing())
+        report = self.report()
+        if report.verdict == "inconclusive":
+            log.warning("%s", report, extra={"driver": self._board.serial})
+
     def report(self) -> Report:
         """Return what is known by now."""
         races = self.races

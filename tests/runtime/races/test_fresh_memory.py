@@ -17,6 +17,7 @@ from atops import kernels as k
 from atops.runtime.races.fresh_memory import UNWRITTEN
 
 N = 64
+ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = atops.EmulatorOptions(detect=True, devices=2)
 Program = Callable[[atops.Device, atops.Stream], Coroutine[Any, Any, object]]
 
@@ -320,7 +321,31 @@ def test_strict_mode_reports_a_use_and_goes_on() -> None:
 @pytest.mark.slow
 def test_an_executable_writes_its_outputs() -> None:
     """It is no kernel whose threads tell: what it is given tells what it reads and writes."""
-    program = Path(__file__).resolve().parents[3] / "examples" / "tops" / "run_an_onnx_model.py"
+    program = ROOT / "examples" / "tops" / "run_an_onnx_model.py"
     environment = {**os.environ, "ATOPS_DETECT": "1"}
     done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
     assert not done.stderr, done.stderr
+
+
+UNCLOSED = """
+import atops
+device = atops.Device(0)
+stream = device.create_stream()
+x = device.empty(8)
+if {filled}:
+    stream.fill(x, 1)
+stream.fetch(x).result(None)
+"""
+
+
+@pytest.mark.slow
+def test_what_is_inconclusive_is_told_where_nobody_can_ask() -> None:
+    """At the end of a process whose driver nothing closes; a clean one says nothing."""
+    said = []
+    for filled in (False, True):
+        command = [sys.executable, "-c", UNCLOSED.format(filled=filled)]
+        environment = {**os.environ, "ATOPS_DETECT": "1"}
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+        said.append(done.stderr)
+    assert said[0].startswith("inconclusive: ") and "nothing has stored to any of them" in said[0]
+    assert said[1] == ""
