@@ -75,9 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         os.environ.update({VARIABLES[name].name: text for name, text in given.items()})
         EmulatorOptions.from_environment()
         if is_cxx(program[0]):
-            if chosen.trace or chosen.profile or chosen.strict or chosen.detect:
-                parser.error("--trace, --profile, --strict and --detect are of programs in Python")
-            return run_cxx(program[0], program[1:])
+            return run_cxx(program[0], program[1:], chosen.trace, chosen.profile)
         profile = Profile(chosen.trace)
         module, code = _module(program[1], program[2:]) if program[0] == "-m" else _script(program[0], program[1:])
     except (UsageError, NotSupported, OSError, _NoProgramError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -216,3 +217,45 @@ def test_a_file_may_be_called_anything(tmp_path: Path) -> None:
     run = atops_run(str(program), cwd=tmp_path)
     line = f"{HEAD}{KERNELS}".count("\n") + 2
     assert run.returncode == 1 and f"ñ.cpp:{line}:" in run.stderr and "deleted function" in run.stderr
+
+
+RACES = """
+template <class T> __global__ void turn(T *x, int n) {
+    __shared__ T s[12];
+    s[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = s[n - 1 - threadIdx.x];
+}
+__global__ void outside(int *x) { x[12 + threadIdx.x] = 1; }
+int main(int argc, char **) {
+    int h[12] = {}, *x;
+    topsMalloc(&x, sizeof h); topsMemcpy(x, h, sizeof h, topsMemcpyHostToDevice);
+    std::thread([&] { turn<<<1, 12>>>(x, 12); }).join();
+    printf("%s ", topsGetErrorName(topsDeviceSynchronize()));
+    outside<<<1, 1>>>(x);
+    topsError_t code = topsDeviceSynchronize();
+    printf("%s %s\\n", topsGetErrorName(code), topsGetErrorString(code));
+    if (argc > 1) exit(3);
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_options_of_a_run_are_for_programs_in_cxx_too(tmp_path: Path) -> None:
+    """Detectors, strict mode, and a trace that is written at the end, also where the program calls `exit`."""
+    (tmp_path / "races.cpp").write_text(f"{HEAD}{RACES}")
+    line = HEAD.count("\n")
+    plain = atops_run("races.cpp", cwd=tmp_path)
+    assert (plain.stdout.split()[:2], plain.stderr) == (["topsSuccess", "topsSuccess"], "")
+    seen = atops_run("--detect", "races.cpp", cwd=tmp_path)
+    assert "race in shared memory" in seen.stderr and f"line {line + 5} and line {line + 4}" in seen.stderr
+    said = seen.stdout
+    assert "topsSuccess topsErrorIllegalAddress topsErrorIllegalAddress: " in said
+    assert f"races.cpp:{line + 7}: stores 4 bytes" in said
+    assert atops_run("--strict", "races.cpp", cwd=tmp_path).stdout.startswith("topsErrorLaunchFailure")
+    for arguments, code in ((("one",), 3), ((), 0)):
+        traced = atops_run("--trace", "run.json", "--profile", "races.cpp", *arguments, cwd=tmp_path)
+        assert traced.returncode == code and "device 0, null stream" in traced.stderr, traced.stderr
+        names = {each.get("name") for each in json.loads((tmp_path / "run.json").read_text())["traceEvents"]}
+        assert {"turn", "outside"} <= {str(each).split("<")[0] for each in names}, names
+        (tmp_path / "run.json").unlink()
+    assert atops_run("--trace", "none/run.json", "races.cpp", cwd=tmp_path).returncode == 2

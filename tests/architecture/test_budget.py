@@ -45,7 +45,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.hip.functions.host": "one idea: host memory as C names it",
     "atops.hip.hip": "a public name",
     "atops.tops.aio": "a public name",
-    "atops.tops.program.worker": "the main of a process of its own",
     "atops_widgets.magics.checking": "what a cell becomes to be checked, beside the magics of which it is one",
 }
 LONG_FUNCTIONS: dict[str, str] = {

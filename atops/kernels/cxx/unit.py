@@ -40,10 +40,11 @@ _OURS = frozenset((".h", ".cpp", ".py"))
 OPTIMISED = (
     "-O2", "-ftree-vectorize", "-g1", *(["-mprefer-vector-width=512"] if machine() in ("x86_64", "AMD64") else []),
 )  # fmt: skip
+SEEN = "-fsanitize=thread"
 # Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
 # some accesses of what is. The sanitizer's own library is not linked.
 WATCHED = (
-    "-O1", "-g1", "-fsanitize=thread", "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
+    "-O1", "-g1", SEEN, "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
@@ -94,16 +95,18 @@ class CxxUnit:
 
 def read_cxx(
     source: SourceText, headers: Mapping[str, str], options: CompileOptions, log: DiagnosticLog,
-    uses: Sequence[str] = (), program: bool = False,
+    uses: Sequence[str] = (), program: bool = False, watched: bool = False,
 ) -> CxxUnit | None:  # fmt: skip
     """Compile a text and its headers. Returns None where `log` has an error. Raises NotSupported without a compiler.
 
     `uses` are names of kernels that are wanted; one with arguments, `scale<float>`, is made of a template. A `program`
-    has a `main`, which is run; its host code may have exceptions.
+    has a `main`, which is run; its host code may have exceptions. `watched`: every access of its kernels is seen.
     """
     toolchain = find_toolchain()
     name = PurePosixPath(source.name).stem
-    flags = (*OPTIMISED, *PROGRAMS) if program else OPTIMISED
+    flags: tuple[str, ...] = WATCHED if watched else OPTIMISED
+    if program:
+        flags += PROGRAMS
     found = _built(toolchain, source, headers, options, log, uses, flags, program)
     if found is None:
         return None
@@ -266,7 +269,7 @@ def _compile(
     made = texts.folder / "module.so"
     text = found.text
     while True:
-        if flags is WATCHED:  # linked by itself: otherwise the sanitizer's library would be, too
+        if SEEN in flags:  # linked by itself: otherwise the sanitizer's library would be, too
             unit = texts.folder / "module.o"
             result = toolchain.run([*words, "-c", "-o", str(unit)], text)
             if result.returncode == 0:

@@ -13,7 +13,7 @@ from atops.bridge.last_error import LastErrors
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import FUNCTIONS
 
-__all__ = ("CODES", "TWINS", "call", "forget", "last", "remember", "rtc_call")
+__all__ = ("CODES", "TWINS", "call", "forget", "last", "reason", "remember", "rtc_call")
 
 NAME: Final = "atops.tops"  # of its log
 ERRORS: Final[LastErrors[topsError_t]] = LastErrors("atops_tops")
@@ -32,7 +32,7 @@ def _remember_rtc(code: topsrtcResult, message: str) -> None:
     RTC_REASON.set((code, message))
 
 
-def _reason(code: topsError_t) -> str | None:
+def reason(code: topsError_t) -> str | None:
     """Return the message of the last failure of this context if it had this code, else what the code means."""
     stored = last()
     return stored.message if stored is not None and stored.code is code else explain(code)
@@ -44,7 +44,7 @@ def _rtc_reason(code: topsrtcResult) -> str | None:
 
 
 CODES: Final = CodeTable(
-    NAME, topsError_t, {Result(int(code)): code for code in topsError_t}, topsError_t.topsErrorUnknown, _reason
+    NAME, topsError_t, {Result(int(code)): code for code in topsError_t}, topsError_t.topsErrorUnknown, reason
 )
 RTC_CODES: Final = CodeTable(
     NAME,

@@ -16,6 +16,7 @@ from atops.base.errors import AtopsError
 from atops.bridge.declarations import CParameter, Function
 from atops.bridge.pointers import operand
 from atops.bridge.structs import Struct
+from atops.tops.functions.api import reason
 from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
@@ -224,7 +225,18 @@ def _symbol_address(out: int, symbol: int) -> int:
     return 0
 
 
+def _error_string(code: int) -> int:
+    """Answer the name of a code and, of this thread's last failure, what it was: kernel, line, thread."""
+    try:
+        known = tops.topsError_t(code)
+    except ValueError:
+        known = tops.topsError_t.topsErrorUnknown
+    said = reason(known) if known else None
+    return ctypes.addressof(_text(known.name if said is None else f"{known.name}: {said}"))
+
+
 _SPECIAL: dict[str, Callback] = {
+    "topsGetErrorString": _error_string,
     "topsStreamAddCallback": _add_callback,
     "topsMemcpyToSymbol": _to_symbol,
     "topsMemcpyToSymbolAsync": _to_symbol,

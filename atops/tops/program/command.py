@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atops.base.errors import CompilationError, InvalidOption
+from atops.base.options import EmulatorOptions
 from atops.kernels.cxx.unit import CxxUnit, read_cxx
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.options import parse_options
+from atops.trace.file import check_target
 
 __all__ = ("built", "is_cxx", "run_cxx")
 
@@ -21,8 +23,10 @@ HEADERS = frozenset((".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl"))
 MOST_HEADERS = 1000
 
 
-def built(path: Path, options: list[str]) -> CxxUnit:
+def built(path: Path, options: list[str], watched: bool = False) -> CxxUnit:
     """Compile a program, with the headers of its folder. `options` are those of any compilation.
+
+    `watched`: every access of its kernels is seen, for strict mode and the detectors.
 
     Raises CompilationError with the compiler's words in the file's own lines, InvalidOption, NotSupported without a
     compiler, OSError.
@@ -33,7 +37,7 @@ def built(path: Path, options: list[str]) -> CxxUnit:
         raise InvalidOption(str(log))
     log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
     source = SourceText(path.name, path.read_text(encoding="utf-8"))
-    unit = read_cxx(source, _headers(path.parent), parsed, log, program=True)
+    unit = read_cxx(source, _headers(path.parent), parsed, log, program=True, watched=watched)
     if unit is None:
         raise CompilationError(str(log))
     return unit
@@ -53,19 +57,26 @@ def is_cxx(path: str) -> bool:
     return Path(path).suffix in SUFFIXES
 
 
-def run_cxx(path: str, arguments: Sequence[str]) -> int:
+def run_cxx(path: str, arguments: Sequence[str], trace: str | None = None, profile: bool = False) -> int:
     """Compile and run. Returns what the program's `main` returns; 1 where it does not compile; 128 and more: a crash.
+
+    `trace` is the file that its trace is written to, `profile`: figures are printed at the end. In strict mode and with
+    the detectors, as the environment asks, its kernels are watched.
 
     Raises NotSupported without a compiler, OSError where the file cannot be read.
     """
-    arch = os.environ.get("ATOPS_ARCH")
+    options = EmulatorOptions.from_environment()
+    if trace is not None:
+        check_target(trace)
     try:
-        unit = built(Path(path), [f"--gpu-architecture={arch}"] if arch else [])
+        unit = built(Path(path), [f"--gpu-architecture={options.arch}"], options.strict or options.detect)
     except CompilationError as error:
         print(error, file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "atops.tops.program.worker", str(unit.path), path, *arguments]
-    worker = subprocess.Popen(command)
+    how = "profile" if profile else "plain"
+    command = [sys.executable, "-m", "atops.tops.program.worker", str(unit.path), how, path, *arguments]
+    traced = {} if trace is None else {"ATOPS_TRACE": os.path.abspath(trace)}
+    worker = subprocess.Popen(command, env={**os.environ, **traced})
     while True:
         try:
             code = worker.wait()

@@ -1,10 +1,12 @@
 """The process in which the `main` of a C++ program runs, on an emulated board of its own.
 
-`python -m atops.tops.program.worker MODULE NAME [ARGS ...]` is started by `atops run`. A crash costs this process only.
+`python -m atops.tops.program.worker MODULE plain|profile NAME [ARGS ...]` is started by `atops run`. A crash costs this
+process only. At its end, which `exit` is, too, the trace that ATOPS_TRACE asks for is written.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
@@ -16,12 +18,15 @@ import atops.tops as tops
 from atops.bridge.handles import current_device
 from atops.device.native.library import Dim, load_module
 from atops.kernels.cxx.variables import LoadedModule
+from atops.runtime.profiling import Profile
 from atops.tops.program.callbacks import callbacks
 from atops.tops.program.launching import add_kernels, launching
 
 __all__ = ("main",)
 
 LINES = 1  # C's _IOLBF: what is printed comes out line by line
+AT_EXIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+KEPT: list[Any] = []  # what C calls
 LAUNCH = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
     ctypes.POINTER(ctypes.c_uint32), ctypes.c_int32, ctypes.POINTER(Dim), ctypes.POINTER(Dim), ctypes.c_uint64,
@@ -37,13 +42,12 @@ class _Host(ctypes.Structure):
 
 def main(arguments: list[str]) -> int:
     """Run a program. Returns what its `main` returns."""
-    path, name, *given = arguments
-    for each in ("ATOPS_STRICT", "ATOPS_DETECT"):  # the module is not the one whose accesses are seen
-        os.environ.pop(each, None)
+    path, how, name, *given = arguments
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
+    finish = _finishing(libc, how == "profile")
     module = load_module(Path(path))
     loaded = LoadedModule(module, Path(name).stem, lambda: module).on(current_device().context.chip, watched=False)
     library: Any = loaded.module.library
@@ -55,9 +59,32 @@ def main(arguments: list[str]) -> int:
     words = [each.encode() for each in (name, *given)]
     count = len(words)
     code = int(library.atops_main(count, (ctypes.c_char_p * (count + 1))(*words, None)))
-    tops.topsDeviceSynchronize()
+    finish(None)
     del functions
     return code & 0xFF
+
+
+def _finishing(libc: ctypes.CDLL, profiled: bool) -> Any:
+    """Return what ends the process's traces and profile, once; a call of `exit` does it, too."""
+    profile = Profile()
+    if profiled:
+        profile.__enter__()
+    over: list[bool] = []
+
+    def finish(_: object) -> None:
+        if over:
+            return
+        over.append(True)
+        tops.topsDeviceSynchronize()
+        if profiled:
+            profile.__exit__(None, None, None)
+            print(profile, file=sys.stderr)
+        atexit._run_exitfuncs()
+
+    called = AT_EXIT(finish)
+    KEPT.append(called)
+    libc["__cxa_atexit"](called, None, None)
+    return finish
 
 
 if __name__ == "__main__":

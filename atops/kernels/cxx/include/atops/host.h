@@ -39,9 +39,10 @@ struct Configuration {
 
 template <class Call, class... P>
 struct Launched {
+    static void with(P... values) { Call{}(values...); }
     template <size_t... I>
-    static void call(void **arguments, std::index_sequence<I...>) {
-        Call{}(*static_cast<P *>(arguments[I])...);
+    __attribute__((no_sanitize("thread"))) static void call(void **arguments, std::index_sequence<I...>) {
+        with(*static_cast<P *>(arguments[I])...);
         (void)arguments;
     }
     static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
