@@ -12,6 +12,7 @@ from atops.device.memory.free_ranges import FreeRanges, WarmIndex
 __all__ = ("Bank", "Banks", "NoRoom")
 
 NOWHERE = (-1, -1)
+LARGE = 8  # a range of more than an eighth of a bank is large
 
 
 class NoRoom(Exception):
@@ -48,15 +49,17 @@ class Banks:
     that fits, crossing or not. So one allocation can be as large as the memory.
     """
 
-    __slots__ = ("_apart", "_free", "_granule", "_part", "capacity", "parts", "peak", "used", "warm")
+    __slots__ = ("_apart", "_free", "_gaps", "_granule", "_part", "capacity", "parts", "peak", "used", "warm")
 
     def __init__(self, size: int, count: int, granule: int, apart: bool = False) -> None:
         """Divide `size` bytes, at least one granule for each of `count` banks; a rest is left out.
 
         `capacity`, `used` and `peak` are bytes, in whole granules, of all banks together. `apart`: while there is room,
         a free granule lies before each range that is taken: what runs over the end of one does not land in the next.
+        Not before a large one, for few of those would fill the memory.
         """
         self._apart = apart
+        self._gaps: set[int] = set()  # before which granules such a one lies
         self._granule = granule
         self._part = part = size // count // granule  # the granules of a bank
         self._free = free = FreeRanges(0, count * part, part)
@@ -75,9 +78,11 @@ class Banks:
         """
         granule = self._granule
         need = -(-size // granule) or 1
-        if self._apart and not (top_down or beside) and bank is None and (start := self._free.take_best(need + 1)) >= 0:
+        alone = self._apart and not (top_down or beside) and bank is None and need <= self._part // LARGE
+        if alone and (start := self._free.take_best(need + 1)) >= 0:
             self._free.give(start, start + 1)
             start += 1
+            self._gaps.add(start)
         elif top_down or bank is not None or (start := self._free.take_best(need)) < 0:
             return self._place(need, bank, top_down) * granule
         part = self.parts[start // self._part]
@@ -96,6 +101,7 @@ class Banks:
         start = address // granule
         need = -(-size // granule) or 1
         freed, stop = need * granule, start + need
+        self._gaps.discard(start)
         self.used -= freed
         part = self.parts[start // self._part]
         if stop <= part.stop:
@@ -137,6 +143,15 @@ class Banks:
     def of(self, address: int) -> int:
         """Return the bank that `address` lies in."""
         return address // self._granule // self._part
+
+    @property
+    def free_bytes(self) -> int:
+        """What is free: without what lies between ranges that are kept apart, where one request can have all the rest.
+
+        So a program that asks what is free, and then for that, gets it.
+        """
+        free, gaps = self.capacity - self.used, len(self._gaps) * self._granule
+        return self.largest_free if gaps and self.largest_free >= free - gaps else free
 
     @property
     def largest_free(self) -> int:

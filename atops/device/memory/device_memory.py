@@ -363,7 +363,7 @@ class DeviceMemory:
         with self.lock:
             self._settle()
             banks = self._banks
-            free, largest = banks.capacity - banks.used, banks.largest_free
+            free, largest = banks.free_bytes, banks.largest_free
             parts = tuple(
                 BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
                 for part in banks.parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import settings
@@ -128,3 +129,26 @@ def test_a_bank_never_spills() -> None:
     with pytest.raises(NoRoom):
         banks.allocate(1, 2)
     assert banks.allocate(1, 3) == 3 << 20
+
+
+def test_what_is_free_can_be_taken_where_ranges_are_kept_apart():
+    """Small ones have a granule before them, and what is told to be free is what one request gets."""
+    banks = Banks(64 * 1024, 4, 256, apart=True)
+    small = [banks.allocate(100) for _ in range(5)]
+    assert all(two - one >= 512 for one, two in pairwise(small))
+    free = banks.free_bytes
+    assert 0 <= banks.capacity - banks.used - free <= 5 * 256
+    rest = banks.allocate(free)
+    banks.free(rest, free)
+    for address in small:
+        banks.free(address, 100)
+    assert banks.free_bytes == banks.capacity == banks.largest_free
+
+
+def test_equal_parts_fill_a_memory_where_ranges_are_kept_apart():
+    """Two halves, four quarters, a bank at a time: large ones have nothing before them."""
+    for parts in (1, 2, 4, 8):
+        banks = Banks(64 * 1024, 4, 256, apart=True)
+        for _ in range(parts):
+            banks.allocate(banks.capacity // parts)
+        assert banks.free_bytes == 0
