@@ -151,6 +151,79 @@ async def a_diamond(device: atops.Device, right: bool) -> None:
 
 
 @program
+async def the_event_of_the_round_before(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    rows = [device.zeros(N) for _ in range(3)]
+    await device.wait()
+    events = []
+    for row in rows:
+        one.fill(row, 1.0)
+        events.append(one.record())
+    for turn, row in enumerate(rows):
+        two.wait(events[turn if right else max(0, turn - 1)])
+        two.fill(row, 2.0)
+    await device.wait()
+
+
+@program
+async def one_of_two_that_are_needed(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    three = device.create_stream(name="three")
+    x, y = device.zeros(N), device.zeros(N)
+    await device.wait()
+    one.fill(x, 1.0)
+    two.fill(y, 2.0)
+    three.wait(one.record())
+    if right:
+        three.wait(two.record())
+    three.copy(x, y)
+    await device.wait()
+
+
+@program
+async def an_accumulator_cleared_while_it_is_fetched(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    total = device.zeros(N)
+    await device.wait()
+    for _ in range(2):
+        one.fill(total, 0.0)
+        two.wait(one.record())
+        two.fetch(total)
+        if right:
+            one.wait(two.record())
+    await device.wait()
+
+
+@program
+async def a_task_that_awaits_the_first_of_two(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.zeros(N)
+    await device.wait()
+    first, second = one.fill(x[:4], 1.0), one.fill(x, 2.0)
+    await (second if right else first)
+    two.fill(x, 3.0)
+    await device.wait()
+
+
+@program
+async def a_word_that_two_streams_count_in(device: atops.Device, right: bool) -> None:
+    """The third waits for the second count, which does not wait for the first."""
+    one, two = pair(device)
+    three, word = device.create_stream(name="three"), device.zeros(1, np.uint32)
+    x, y = device.zeros(N), device.zeros(N)
+    await device.wait()
+    one.fill(x, 1.0)
+    one.write_value(word, 1)
+    if right:
+        two.wait_value(word, 1)
+    two.fill(y, 1.0)
+    two.write_value(word, 2)
+    three.wait_value(word, 2)
+    three.copy(y, x)
+    await device.wait()
+
+
+@program
 async def overlapping_halves(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
     x = device.empty(N)
