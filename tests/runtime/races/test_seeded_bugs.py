@@ -206,24 +206,6 @@ async def a_task_that_awaits_the_first_of_two(device: atops.Device, right: bool)
 
 
 @program
-async def a_word_that_two_streams_count_in(device: atops.Device, right: bool) -> None:
-    """The third waits for the second count, which does not wait for the first."""
-    one, two = pair(device)
-    three, word = device.create_stream(name="three"), device.zeros(1, np.uint32)
-    x, y = device.zeros(N), device.zeros(N)
-    await device.wait()
-    one.fill(x, 1.0)
-    one.write_value(word, 1)
-    if right:
-        two.wait_value(word, 1)
-    two.fill(y, 1.0)
-    two.write_value(word, 2)
-    three.wait_value(word, 2)
-    three.copy(y, x)
-    await device.wait()
-
-
-@program
 async def overlapping_halves(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
     x = device.empty(N)
