@@ -207,7 +207,7 @@ def _figures(figures: Summary) -> list[str]:
             parts.append(f"{KIND_NAMES[kind]} {format_bytes(moved)}")
     if figures.kernel_ns:
         parts.append(f"kernels {format_ns(figures.kernel_ns)}")
-    if figures.copy_ns:
+    if figures.copy_ns and figures.kernel_ns:
         parts.append(f"{figures.overlap:.0%} of copy time beside a kernel")
     if figures.idle_ns:
         start, end = figures.longest_idle

@@ -103,7 +103,8 @@ def totals(figures: Summary) -> list[tuple[str, str]]:
         found.append(("kernels", f"{percent(figures.kernel_ns, span)}, {format_ns(figures.kernel_ns)}"))
     if figures.copy_ns:
         copies = f"{percent(figures.copy_ns, span)}, {format_ns(figures.copy_ns)}"
-        found.append(("copies", f"{copies}, {figures.overlap:.0%} of it beside a kernel"))
+        beside = f", {figures.overlap:.0%} of it beside a kernel" if figures.kernel_ns else ""
+        found.append(("copies", copies + beside))
     return found
 
 

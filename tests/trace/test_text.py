@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
+from atops.trace.summary import summary
 from atops.trace.text import GLYPHS, describe, format_bytes, format_ns, render_text
 from tests.runtime.trace_records import free_records, record
 
@@ -46,6 +47,14 @@ def test_the_timeline_looks_like_this() -> None:
     """A small trace gives exactly this drawing."""
     names = TraceNames(streams={(0, 1): "load"}, notes={"scale": "built from graph 7", "other": "unused"})
     assert render_text(pipeline(), 73, colour=False, names=names) == EXPECTED
+
+
+def test_copies_without_kernels_lie_beside_none() -> None:
+    """Where no kernel has run nothing is said of copies beside kernels, in text and in tables."""
+    copies = [each for each in pipeline() if each.kind is not Kind.LAUNCH]
+    for records, said in ((copies, False), (pipeline(), True)):
+        assert ("beside a kernel" in render_text(records, 73, colour=False)) is said
+        assert ("beside a kernel" in str(summary(records))) is said
 
 
 def test_times_count_from_an_origin_that_others_use_too() -> None:
