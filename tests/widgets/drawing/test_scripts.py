@@ -97,7 +97,7 @@ def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
     ('say("a + b", `c - ${d}`);\n', 'say("a + b",`c - ${d}`);\n'),
     ("const a = 1;\nconst b = 2;\nconst c = () => { d(); };\nconst e = 3;\n",
      "const a=1,b=2,c=()=>{d();};const e=3;"),
-    ("if (a) {\n  b += [\n    1, 2,\n  ];\n}\nc();\n", "if(a){b+=[1,2];}c();"),
+    ("if (a) {\n  b += [\n    1, 2,\n  ];\n}\nc();\n", "if(a){b+=[1,2]}c();"),
 ])  # fmt: skip
 def test_what_makes_a_script_small(text: str, sent: str) -> None:
     """White space goes where nothing runs together, neighbours of one kind become one, texts stay."""

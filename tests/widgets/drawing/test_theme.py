@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import dist
 from operator import mul
 
 import pytest
 
 from atops.base.trace.records import Kind
-from atops_widgets.drawing.theme import HATCHES, KINDS, PAGE, kind_table, style_sheet
+from atops_widgets.drawing.theme import GAPS, HATCHES, KINDS, PAGE, kind_table, style_sheet
 
 TEXT, SHAPE = 4.5, 3.0
 NO_MEANING = {"page", "band", "grid", "on"}  # grounds, and lines that only guide the eye
@@ -54,6 +54,16 @@ def test_kinds_of_one_hatch_are_told_apart_by_everybody() -> None:
         if dist(*(_lab(getattr(KINDS[kind], theme), matrix) for kind in (one, other))) < APART
     ]  # fmt: skip
     assert alike == []
+
+
+def test_thin_shapes_have_gaps_where_wide_ones_have_a_hatch() -> None:
+    """Each hatch has its own gaps, none has none, and they lie within the shape and apart."""
+    assert list(GAPS) == list(HATCHES) and GAPS["none"] == ()
+    assert len(set(GAPS.values())) == len(GAPS)
+    for parts in GAPS.values():
+        assert all(0.1 < part < 0.9 for part in parts)
+        assert all(after - before > 0.2 for before, after in pairwise(parts))
+    assert kind_table()["gaps"] == GAPS
 
 
 def test_contrast_is_that_of_the_standard() -> None:

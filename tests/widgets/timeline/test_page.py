@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import atops
+from atops.base.trace.records import Kind
 from atops_widgets import Dashboard, Feed, Timeline
+from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host
 from tests.widgets.pictures import keep
@@ -34,6 +36,17 @@ def test_every_record_is_a_rectangle(host: Host) -> None:
         "copy host to device", "copy device to host", "kernel", "record event", "wait for event", "host call",
         "failed, skipped or aborted",
     ]  # fmt: skip
+
+
+def test_thin_shapes_have_gaps(host: Host) -> None:
+    """Where a shape is too thin for its hatch it has the gaps of its kind, on the page and in the saved picture."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    thin = shown.get("view.rects.filter((r) => r.width < 4).map((r) => [r.kind, r.gaps])")
+    assert {kind for kind, _ in thin} == {Kind.RECORD} and all(gaps == list(GAPS["falling"]) for _, gaps in thin)
+    assert shown.get("view.rects.filter((r) => r.width >= 4).every((r) => r.gaps.length === 0)")
+    assert widget.to_svg().count("data-gap") == len(thin)
 
 
 def test_a_click_selects_in_all_widgets(host: Host) -> None:

@@ -31,6 +31,7 @@ NEEDLESS: Final = re.compile(r"(?<=[;{},(\[\n])\n+(?!export )|\n+(?=[})\]])")
 # Texts, which stay as they are, and signs that need no room around them. No template stands in a template.
 SIGN: Final = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"""
+    r"| *;(?=\})"  # needless there
     r"| *(=>|===?|!==?|[-+*/]=|<=|>=|&&|\|\||\?\?=?|[=,;:?{}()<>*]) *"
     r"| ([-+/%]) (?![-+/])"  # not where two would become one
 )
@@ -50,7 +51,7 @@ def _small(text: str) -> str:
     while (fewer := CONSTANTS.sub(r"\1,", bare)) != bare:
         bare = fewer
     bare = NEEDLESS.sub("", TRAILING.sub("", bare))
-    return SIGN.sub(lambda match: match[1] or match[2] or match[3], bare)
+    return SIGN.sub(lambda match: match[1] or match[2] or match[3] or "", bare)
 
 
 def _shared(names: Iterable[str], own: str) -> str:

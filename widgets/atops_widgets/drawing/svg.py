@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_ns
-from atops_widgets.drawing.theme import HATCHES, KINDS, Theme, style_sheet
+from atops_widgets.drawing.theme import GAPS, HATCHES, KINDS, THINNEST, Theme, style_sheet
 from atops_widgets.feed.feed import NOTHING, Marks
 
 __all__ = ("Drawing", "MarkPlace", "fit", "mark_races", "moment", "outline", "sentence", "ticks")
@@ -44,8 +44,12 @@ class Drawing:
     def kind(
         self, kind: Kind, x: float, y: float, width: float, height: float, title: str = "", more: str = ""
     ) -> None:
-        """Add a rectangle in the colour and hatch of a kind."""
+        """Add a rectangle in the colour and hatch of a kind; a thin one has gaps in place of the hatch."""
         self.rect(x, y, width, height, f"k{int(kind)}", more, title)
+        if width < THINNEST:
+            for part in GAPS[KINDS[kind].hatch]:
+                self.rect(x, y + part * height - 1, width, 2, "page", 'pointer-events="none" data-gap=""')
+            return
         if KINDS[kind].hatch != "none":
             self._hatches.add(kind)
             self._parts.append(
@@ -117,8 +121,8 @@ class Drawing:
             f'height="{height:.0f}" style="max-width:100%;height:auto;background:var(--page)" '
             f'font-family="system-ui, sans-serif" font-size="12">'
             f"<title>{_escaped(self.label)}</title><desc>{_escaped(description)}</desc>"
-            f'<style>{style_sheet(".atops-svg")}</style><defs>{hatches}{marker}</defs>'
-            f'{"".join(self._parts)}</svg>'
+            f"<style>{style_sheet('.atops-svg')}</style><defs>{hatches}{marker}</defs>"
+            f"{''.join(self._parts)}</svg>"
         )
 
     @property

@@ -16,7 +16,7 @@ from atops.trace.colours import HATCHES, LOOKS, PAGE, Hatch
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
 
-__all__ = ("HATCHES", "KINDS", "LAYOUT", "PAGE", "KindStyle", "Theme", "kind_table", "style_sheet")
+__all__ = ("GAPS", "HATCHES", "KINDS", "LAYOUT", "PAGE", "THINNEST", "KindStyle", "Theme", "kind_table", "style_sheet")
 
 Theme: TypeAlias = Literal["light", "dark"]
 
@@ -35,7 +35,15 @@ KINDS: Final[Mapping[Kind, KindStyle]] = {
     kind: KindStyle(light, dark, hatch, GLYPHS[kind]) for kind, light, dark, hatch in LOOKS
 }
 
-def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str]]:
+THINNEST: Final = 4  # pixels: below, a shape has gaps in place of its hatch
+# Where these gaps are, in parts of the height of a shape.
+GAPS: Final[Mapping[Hatch, tuple[float, ...]]] = {
+    "none": (), "rising": (0.25,), "falling": (0.75,), "dots": (0.2, 0.5, 0.8), "level": (0.35, 0.65),
+    "upright": (0.5,), "cross": (0.15, 0.85),
+}  # fmt: skip
+
+
+def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str] | dict[Hatch, tuple[float, ...]]]:
     """Return what the scripts need of the kinds, by number: name, glyph and hatch; colours are in the style sheet.
 
     `swatches` are entries of a legend, a name and a small SVG each.
@@ -43,6 +51,7 @@ def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str]]:
     return {
         "kinds": [[KIND_NAMES[kind], KINDS[kind].glyph, KINDS[kind].hatch] for kind in Kind],
         "hatches": dict(HATCHES),
+        "gaps": dict(GAPS),
         "swatches": [[KIND_NAMES[kind], _swatch(kind)] for kind in Kind],
     }
 

@@ -136,6 +136,8 @@ function drawShapes(view, c, x, places) {
     const y = places[row[i]] + ROW - 2 - height;
     c.fillStyle = width < 4 ? view.colour(`k${kind[i]}`) : view.kindFill(kind[i]);
     c.fillRect(from, y, width, height);
+    const gaps = width < 4 ? view.table.gaps[view.table.kinds[kind[i]][2]] : [];
+    for (const part of gaps) view.fillBox("page", from, y + part * height - 1, width, 2);
     if (width > 3) view.fillBox("page", from + width - 0.5, y, 0.5, height);
     if (failed[i]) {
       view.strokeBox("page", 2, [], from + 3, y + 3, Math.max(1, width - 6), height - 6);
@@ -151,7 +153,7 @@ function drawShapes(view, c, x, places) {
     }
     view.drawn(from, y, width, height, {
       seq: seq[i], kind: kind[i], count: count[i], failed: !!failed[i], row: row[i], start: start[i], end: end[i],
-      name: view.texts[name[i]] || "", bytes: bytes[i],
+      name: view.texts[name[i]] || "", bytes: bytes[i], gaps,
     });
   }
 }
