@@ -204,10 +204,11 @@ class View {
   // Ask whether the kernel is there; where it did not answer the last time, say so until it does.
   ping() {
     if (!this.answered || this.scene.state === "ended") return;
-    this.silent = !!this.pinged;
+    this.silent = this.pinged;
     this.pinged = true;
     this.redraw();
-    this.send({type: "ping"});
+    // To a kernel that has been shut down nothing can be sent; that nothing comes back is told.
+    try { this.send({type: "ping"}); } catch {}
   }
 
   hear(content, buffers) {

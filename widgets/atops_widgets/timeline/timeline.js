@@ -152,7 +152,7 @@ function drawShapes(view, c, x, places) {
       if (label) view.write(label, from + 13, y + height / 2, width - 17, "on");
     }
     view.drawn(from, y, width, height, {
-      seq: seq[i], kind: kind[i], count: count[i], failed: !!failed[i], row: row[i], start: start[i], end: end[i],
+      seq: seq[i], kind: kind[i], count: count[i], failed: failed[i], row: row[i], start: start[i], end: end[i],
       name: view.texts[name[i]] || "", bytes: bytes[i], gaps,
     });
   }
