@@ -116,6 +116,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def module() -> Any:
     """Return the compiled text."""
+    return compiled()
+
+
+def compiled() -> Any:
+    """Compile all of them as one text."""
     kernels = (
         f"__global__ void {name}{side}(float *x, float *y) {{ {body} }}\n"
         for name, (wrong, right, _) in PROGRAMS.items()

@@ -142,6 +142,11 @@ def _source() -> str:
 @pytest.fixture(scope="module")
 def module() -> Any:
     """Return the compiled text."""
+    return compiled()
+
+
+def compiled() -> Any:
+    """Compile all of them."""
     return k.compile_source(_source(), "strict.tops").module()
 
 
