@@ -161,16 +161,21 @@ def cache_folder() -> Path:
     base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atops"
     folder = base / "native"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (base, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise IllegalState(
             f"what the compiler makes is kept in {folder}, which cannot be made ({error.strerror}): set {FOLDER}"
         ) from None
-    seen = folder.stat()
-    if seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o022:
-        raise IllegalState(
-            f"{folder} can be written by others; machine code is kept where only you write: set {FOLDER}, or chmod 700"
-        )
+    # Who may write the outer one could put another in the inner one's place. Its group is often the user's own.
+    for each, owners, bits in ((folder, (os.getuid(),), 0o022), (base, (os.getuid(), 0), 0o002)):
+        seen = each.stat()
+        kept_apart = each is base and seen.st_mode & stat.S_ISVTX  # the sticky bit: each removes only what is its own
+        if seen.st_uid not in owners or (stat.S_IMODE(seen.st_mode) & bits and not kept_apart):
+            raise IllegalState(
+                f"{each} can be written by others; machine code is kept where only you write: "
+                f"set {FOLDER}, or chmod 700"
+            )
     return folder
 
 
@@ -193,6 +198,8 @@ class Kept(NamedTuple):
 def kept(key: str) -> Kept | None:
     """Return the result that is kept under a key, once its bytes were compared with their digest; None without one."""
     path = cache_folder() / f"{key}.so"
+    if path.is_symlink() or path.with_suffix(".sum").is_symlink():
+        return None  # what it leads to may be written by others
     try:
         digest, _, notes = path.with_suffix(".sum").read_text().partition("\n")
         return Kept(path, notes) if _digest(path.read_bytes(), notes) == digest else None
@@ -206,8 +213,13 @@ def keep(key: str, made: Path, notes: str = "") -> Path:
     about = f"{_digest(data, notes)}\n{notes}".encode()
     for target, content in ((path, data), (path.with_suffix(".sum"), about)):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, target)
+            try:
+                file.write(content)
+                file.flush()
+                os.replace(file.name, target)
+            except OSError:
+                os.unlink(file.name)
+                raise
     return path
 
 

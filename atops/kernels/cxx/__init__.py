@@ -1,5 +1,6 @@
 """TOPS C++ source as kernels: read, rewritten to C++, compiled for the host's processor.
 
+reading    what a text may read while it is compiled
 tokens     the tokens of a preprocessed text; declarations: what they declare
 rewrite    from TOPS C++ to C++, names and lines kept; registration: the tables of what a module has
 unit       from a source text to kernels, with diagnostics in its own lines

@@ -22,7 +22,7 @@ from itertools import count
 
 from atops.kernels.cxx.declarations import BARE, OF_TYPES, QUALIFIERS, Declarations, used_bare
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
-from atops.kernels.cxx.tokens import Token, closing, spelled, tokens
+from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
 __all__ = ("rewrite",)
 
@@ -44,9 +44,13 @@ _PLAIN_TYPE = re.compile(rf"{'|'.join(OF_TYPES)}|double|true|false|const|(u_?)?i
 _REFUSED = {
     "asm": "inline assembly is for the chip's processor, which this is not",
     "__asm__": "inline assembly is for the chip's processor, which this is not",
+    "__asm": "inline assembly is for the chip's processor, which this is not",
     "throw": "a kernel has no exceptions",
     "try": "a kernel has no exceptions",
 }
+# Attributes whose texts the compiler hands to the assembler as they are.
+_SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
+_SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
 
 
 def rewrite(
@@ -60,7 +64,7 @@ def rewrite(
     found = Rewritten()
     rewriter = _Rewriter(found, gcu_arch is None or gcu_arch >= FIRST_WITH_VECTORS, program)
     pieces: list[str] = []
-    parts = _parts(preprocessed)
+    parts = parts_of(preprocessed)
     rewriter.bare = used_bare(text for file, _, text in parts if file in own)
     for file, line, text in parts:
         pieces.append(rewriter.part(text, file, line) if file in own else text)
@@ -73,30 +77,6 @@ def rewrite(
     pieces.append(registration(found.kernels, found.variables, found.main))
     found.text = "".join(pieces)
     return found
-
-
-def _parts(text: str) -> list[tuple[str, int, str]]:
-    """Return (file, line of the first, text) for each run of lines of one file; markers stay with what follows."""
-    parts: list[tuple[str, int, str]] = []
-    file, line, held = "", 1, list[str]()
-    for each in text.splitlines(keepends=True):
-        if each.startswith("# ") and each[2:3].isdigit():
-            number, _, rest = each[2:].partition(" ")
-            name = _unescaped(rest[1 : rest.rfind('"')]) if rest.startswith('"') else file
-            if name != file:
-                parts.append((file, line, "".join(held)))
-                file, line, held = name, int(number), []
-        held.append(each)
-    parts.append((file, line, "".join(held)))
-    return parts
-
-
-def _unescaped(name: str) -> str:
-    """Return the name of a file as it was before the preprocessor escaped quotes, backslashes and bytes of it."""
-    if "\\" not in name:
-        return name
-    found = re.sub(rb"\\(?:([0-7]{3})|(.))", lambda at: bytes([int(at[1], 8)]) if at[1] else at[2], name.encode())
-    return found.decode("utf-8", "replace")
 
 
 class _Rewriter(Declarations):
@@ -197,12 +177,44 @@ class _Rewriter(Declarations):
         if text == "main" and self.program and self._is_main(place):
             out.append(MAIN)
             return place + 1
-        if text in _REFUSED and not (self.program and text in ("throw", "try")):
-            self._fault(_REFUSED[text])
-        elif text.startswith(_INTRINSICS) and self._text(self._next(place + 1)) == "(":
+        self._refuse(place, text)
+        if text.startswith(_INTRINSICS) and self._text(self._next(place + 1)) == "(":
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
         return None
+
+    def _refuse(self, place: int, text: str) -> None:
+        """Fault a name that no kernel may have here."""
+        if text in _REFUSED and not (self.program and text in ("throw", "try")):
+            self._fault(_REFUSED[text])
+        elif text.strip("_") in _SYMBOLS and self._text(self._next(place + 1)) == "(":
+            self._symbol(place)
+
+    def _symbol(self, place: int) -> None:
+        """Refuse a text in an attribute, or in what is called like one, that the assembler would take for its own.
+
+        A section or a symbol is a name; with the end of a line in it, what follows is an instruction.
+        """
+        opening = self._next(place + 1)
+        for token in self.given[opening : closing(self.given, opening)]:
+            if token.kind == "text" and not _SYMBOL.fullmatch(token.text) and self._in_attribute(place):
+                self._fault(f"{self._text(place)} expects a name of letters, digits, '.' and '_'")
+                return
+
+    def _in_attribute(self, place: int) -> bool:
+        """Whether an attribute stands here: the innermost two brackets that are open are `__attribute__((` or `[[`."""
+        depth = 0
+        while (place := place - 1) >= 0:
+            text = self.given[place].text
+            if text in (")", "]", "}", ";"):
+                if text in ("}", ";"):
+                    return False
+                depth += 1
+            elif text in ("(", "["):
+                if depth == 0:
+                    return self._before(place) == text
+                depth -= 1
+        return False
 
     def _is_main(self, place: int) -> bool:
         """Whether the program's `main` is defined here; let it return 0 where it returns nothing, as a main does."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ("Cursor", "Token", "closing", "spelled", "tokens")
+__all__ = ("Cursor", "Token", "closing", "parts_of", "spelled", "tokens", "unescaped")
 
 
 class Token(NamedTuple):
@@ -29,6 +29,30 @@ _PIECES = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def parts_of(text: str) -> list[tuple[str, int, str]]:
+    """Return (file, line of the first, text) for each run of lines of one file; markers stay with what follows."""
+    parts: list[tuple[str, int, str]] = []
+    file, line, held = "", 1, list[str]()
+    for each in text.splitlines(keepends=True):
+        if each.startswith("# ") and each[2:3].isdigit():
+            number, _, rest = each[2:].partition(" ")
+            name = unescaped(rest[1 : rest.rfind('"')]) if rest.startswith('"') else file
+            if name != file:
+                parts.append((file, line, "".join(held)))
+                file, line, held = name, int(number), []
+        held.append(each)
+    parts.append((file, line, "".join(held)))
+    return parts
+
+
+def unescaped(name: str) -> str:
+    """Return the name of a file as it was before the preprocessor escaped quotes, backslashes and bytes of it."""
+    if "\\" not in name:
+        return name
+    found = re.sub(rb"\\(?:([0-7]{3})|(.))", lambda at: bytes([int(at[1], 8)]) if at[1] else at[2], name.encode())
+    return found.decode("utf-8", "replace")
 
 
 def tokens(text: str) -> Iterator[Token]:

@@ -23,6 +23,7 @@ from atops.base.locks import make_lock
 from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
+from atops.kernels.cxx.reading import ONLY, outside, read_outside
 from atops.kernels.cxx.registration import MAIN, CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
 from atops.kernels.cxx.tokens import spelled
@@ -207,20 +208,28 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     macros = [f"-D{name}={value}" for name, value in options.built_in.items() if value is not None]
     macros += [f"-D{name}={text}" for name, text in options.defines]
     name = texts.source.name.replace("\\", "\\\\").replace('"', '\\"')
+    wrong = False
+    for text in dict.fromkeys(texts.texts.values()):
+        folder = "" if text is texts.source else posixpath.dirname(text.name)
+        for line, message in outside(text.text, texts.texts, folder):
+            log.error(message, text, SourcePosition(line))
+            wrong = True
+    if wrong:
+        return None
     _stand_in(texts, log)
     result = toolchain.run(
         [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", f"-I{texts.folder}", f"-I{INCLUDE}", f"-I{SOURCES}",
          *macros, "-"],
         f'# 1 "{name}"\n{texts.source.text}\n', texts.folder,
     )  # fmt: skip
-    failed = result.returncode != 0
-    _take(result.stderr, texts, log, failed)
-    if failed:
-        return None
     if toolchain.zig:  # which reads a file of its own in place of the standard input
         result.stdout = _STDIN.sub("", result.stdout)
     found = _MARKER.sub(lambda marker: f'{marker[1]}{posixpath.normpath(marker[2])}"', result.stdout)
-    return None if _reads_others(found, texts, log) else found
+    if _reads_others(found, texts, log, toolchain):  # of which the compiler's words would tell what they hold
+        return None
+    failed = result.returncode != 0
+    _take(result.stderr, texts, log, failed)
+    return None if failed else found
 
 
 def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
@@ -238,18 +247,12 @@ def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
             log.warning(f"<{name}> is none of the headers of this emulator: names of it may be missing", text, where)
 
 
-def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog) -> bool:
+def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog, toolchain: Toolchain) -> bool:
     """Report files that are neither the program's own nor headers; return whether there were any."""
-    markers = re.findall(r'^# \d+ "([^"\n]*)"([ \d]*)$', preprocessed, re.MULTILINE)
-    system = {name for name, flags in markers if "3" in flags.split()}  # not each marker of such a file has the flag
-    others = {
-        name: None
-        for name, _ in markers
-        if name not in system | texts.stand_ins | texts.texts.keys()
-        and not name.startswith((str(INCLUDE), str(SOURCES), "<"))
-    }
+    known = texts.stand_ins | texts.texts.keys()
+    others = read_outside(preprocessed, known, (str(INCLUDE), str(SOURCES)), toolchain)
     for name in others:
-        log.error(f"#include of {name!r}: only headers of the language and texts of the program are read", texts.source)
+        log.error(f"#include of {name!r}: {ONLY}", texts.source)
     return bool(others)
 
 

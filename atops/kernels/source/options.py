@@ -67,6 +67,8 @@ class _Parsing:
             return self.fail(f"macro name '{macro}' is no identifier; expected -D NAME or -D NAME=value")
         if macro in MACROS:
             return self.fail(f"macro '{macro}' is built in; --gpu-architecture sets it")
+        if "\n" in text or "\r" in text or "\0" in text:
+            return self.fail(f"the text of macro '{macro}' has more than one line")
         self.defines[macro] = text.strip() if given else "1"
 
     def undefine(self, value: str) -> None:

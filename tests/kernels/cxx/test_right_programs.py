@@ -1,4 +1,4 @@
-"""Right kernels in C++ never fail, whichever thread goes on before an access: under seeds, in strict mode, on all chips."""
+"""Right kernels in C++ never fail, whichever thread goes on before an access: under seeds, strict, on all chips."""
 
 from __future__ import annotations
 

@@ -1,0 +1,164 @@
+"""A text can neither read nor find what is not its program's; what is kept is its user's alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atops import kernels as k
+from atops.device.native.toolchain import cache_folder, keep, kept
+from atops.errors import CompilationError, IllegalState
+from atops.kernels.cxx.reading import outside
+from tests.every import every
+
+KERNEL = "__global__ void f(float *x) { x[0] = 1; }\n"
+ONLY = "only headers of the language"
+LINES = "expected #line with a number"
+SPELLED = "expected __has_include(<NAME>)"
+# A text, the line that is told (FILE is a file outside), and why.
+REFUSED = (
+    ('#include "FILE"', 1, ONLY),
+    ("#include <FILE>", 1, ONLY),
+    ("int a;\n  # /* a\n */ include <FILE>", 3, ONLY),
+    ('%:include "FILE"', 1, ONLY),
+    ('#inc\\\nlude "FILE"', 2, ONLY),
+    ('#import "FILE"', 1, ONLY),
+    ('#include_next "FILE"', 1, ONLY),
+    ('#include "../../../../../FILE"', 1, ONLY),
+    ("#include <bits/../../../../../../..FILE>", 1, ONLY),
+    ('#embed "FILE"', 1, "#embed is not there"),
+    ('int a;\n#if __has_include("FILE")\n#endif', 2, ONLY),
+    ('#if __has_include/**/("FILE")\n#endif', 1, ONLY),
+    ('#if __has_embed("FILE")\n#endif', 1, ONLY),
+    ("#if __has_include_next(<FILE>)\n#endif", 1, ONLY),
+    ("#define H __has_include", 1, SPELLED),
+    ("#if __has_include(NAME)\n#endif", 1, SPELLED),
+    ("#define J(a, b) a##b\n#if J(__has_, include)(<FILE>)\n#endif", 2, "could become a part of __has_include"),
+    ('# 1 "FILE" 1 3', 1, LINES),
+    ('#line 5 "FILE"', 1, LINES),
+    ("#line 5 NAME", 1, LINES),
+    ('*/ #line 5 "FILE"', 1, LINES),
+    ('#pragma GCC dependency "FILE"', 1, "pragma dependency"),
+    ("#pragma GCC system_header", 1, "pragma system_header"),
+)
+# What the compiler is given, and how it is refused; FILE holds the words "secret word".
+COMPILED = (
+    ('#define F "FILE"\n#include F', ONLY),
+    ("#define F <bits/../../../../../../../../..FILE>\n#include F", ONLY),
+    ('asm(".incbin \\"FILE\\"");', "inline assembly"),
+    ('__asm(".incbin \\"FILE\\"");', "inline assembly"),
+    ('__asm__(".incbin \\"FILE\\"");', "inline assembly"),
+    ('__attribute__((section(".x,\\"a\\"\\n.incbin \\"FILE\\"\\n#"))) int q = 1;', "section expects a name"),
+    ('[[gnu::section(".x\\n.incbin \\"FILE\\"")]] int q = 1;', "section expects a name"),
+    ('int q __attribute__((used, __section__(R"(.x\n.incbin "FILE"))")));', "section__ expects a name"),
+    ('int q() __attribute__((alias("x\\n.incbin \\"FILE\\"")));', "alias expects a name"),
+)
+OPTIONS = (["-o/tmp/x"], ["-include", "FILE"], ["-I/etc"], ["-fplugin=FILE"], ["@FILE"], ["-Wl,-x"], ["-B/tmp"],
+           ["-march=native -oFILE"], ["-DA B=1"], ['-DA=1\n#include "FILE"'], ["-DA(x)=1"], ["-DA\0=1"])  # fmt: skip
+RIGHT = (
+    "#include <cmath>\n#if __has_include(<cmath>) && defined(__has_include)\n#line 7\n#endif\n",
+    '#ifdef __has_include\n#line 3 "t.tops"\n#endif\n',
+    "#define J(a, b) a##b\nint next, include;\n__attribute__((section(\".text.here\"))) int J(has, _it) = 1;\n",
+)
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> str:
+    """Return the path of a file that no text may read."""
+    path = tmp_path / "secret.h"
+    path.write_text("#secret word\n")
+    return str(path)
+
+
+@every("text, line, why", REFUSED)
+def test_a_text_names_nothing_outside(text: str, line: int, why: str) -> None:
+    """It is told before the compiler is called, whether there is such a file or not."""
+    found = outside(text.replace("FILE", "/none/x.h"), ["t.tops"])
+    assert len(found) >= 1 and found[0][0] == line and any(why in message for _, message in found), found
+
+
+def test_what_stays_inside_is_taken() -> None:
+    """A header of a folder may name one beside that folder, and none outside."""
+    for text in RIGHT:
+        assert outside(text, ["t.tops"]) == []
+    assert outside('#include "../b.h"', [], "inner") == []
+    assert outside('#include "../../b.h"', [], "inner") != []
+
+
+@pytest.mark.slow
+def test_nothing_outside_comes_into_a_kernel_or_its_log(secret: str, compiler: None) -> None:
+    """Names that macros make, headers, the assembler, and options."""
+    for text, why in COMPILED:
+        with pytest.raises(CompilationError) as caught:
+            k.compile_source(f"{text.replace('FILE', secret)}\n{KERNEL}", "t.tops")
+        assert why in str(caught.value) and "secret word" not in str(caught.value), str(caught.value)
+    with pytest.raises(CompilationError, match="pragma system_header"):
+        headers = {"h.h": f'#pragma GCC system_header\n#include "{secret}"\n'}
+        k.compile_source(f'#include "h.h"\n{KERNEL}', "t.tops", headers=headers)
+    for options in OPTIONS:
+        with pytest.raises(CompilationError, match=r"option|macro|architecture"):
+            k.compile_source(KERNEL, "t.tops", [each.replace("FILE", secret) for each in options])
+    for text in RIGHT:
+        k.compile_source(text + KERNEL, "t.tops")
+
+
+def test_what_is_kept_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that others write, links, and results that were changed are not used; nothing is left half written."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path / "cache"))
+    made = tmp_path / "made"
+    made.write_bytes(b"code")
+    path = keep("key", made, "notes")
+    assert path.stat().st_mode & 0o077 == 0 and path.parent.stat().st_mode & 0o077 == 0
+    assert kept("key") == (path, "notes") and sorted(os.listdir(path.parent)) == ["key.so", "key.sum"]
+    path.write_bytes(b"other")
+    assert kept("key") is None
+    path.unlink()
+    path.symlink_to(made)
+    assert kept("key") is None
+    assert keep("key", made, "notes") == path and not path.is_symlink() and made.read_bytes() == b"code"
+    for folder in (path.parent, tmp_path / "cache"):
+        mode = folder.stat().st_mode
+        folder.chmod(0o777)
+        with pytest.raises(IllegalState, match="can be written by others"):
+            cache_folder()
+        folder.chmod(mode)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(IllegalState, match="can be written by others"):
+        cache_folder()
+
+
+def test_a_result_that_cannot_be_kept_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the disk is full."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    made = tmp_path / "made"
+    made.write_bytes(b"code")
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="No space"):
+        keep("key", made)
+    assert os.listdir(tmp_path / "native") == []
+
+
+TWO = """
+import sys
+from atops import kernels as k
+made = k.compile_source("__global__ void f(float *x) { x[0] = 1; }", "two.tops").module()
+print(made.function("f"))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_same_at_once(tmp_path: Path, compiler: None) -> None:
+    """Both load a whole one, in a cache that was empty; each entry that stays is right."""
+    environment = {**os.environ, "ATOPS_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", TWO]
+    pair = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [each.communicate(timeout=120)[0] for each in pair] == ["<kernel f(x)>\n"] * 2
+    assert all(path.suffix in (".so", ".sum") for path in (tmp_path / "native").iterdir())
