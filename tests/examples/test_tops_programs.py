@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(path for family in ("tops", "hip", "aml") for path in (ROOT / "examples" / family).glob("*.py"))
 NAMES = [path.stem for path in PROGRAMS]
 OBSERVED = [path for path in PROGRAMS if path.parent.name != "tops" or path.stem == "two_processes"]
+
+NOT_SEEN = re.compile(
+    r"inconclusive: no race was found, and not all was observed|not seen:|  what (numpy|others) do.*|observed: .*"
+)
 
 
 def run(path: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -39,9 +44,13 @@ def test_each_program_runs(path: Path, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", OBSERVED, ids=[path.stem for path in OBSERVED])
 def test_the_detectors_find_nothing(path: Path, tmp_path: Path):
-    """With threads, as it runs: a race would be logged. The others are judged with their mutants (tests/races)."""
+    """With threads, as it runs: a race would be logged. The others are judged with their mutants (tests/races).
+
+    Where numpy or another process has some of the memory, the end of the process says that this was not seen.
+    """
     done = run(path, tmp_path, ATOPS_DETECT="1")
-    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if line and not NOT_SEEN.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
