@@ -80,7 +80,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     command.bound.resolve(context.reaches)
     meeting = command.options.meeting
     if meeting is not None and meeting.failed:
-        raise LaunchFailure("another grid of the same cooperative launch could not start")
+        raise meeting.failure()
     grid = _make_grid(command, item)
     grid.on_start = lambda grid: _began(command, item, board.now())  # until then it stood behind other kernels
     if board.detector is not None:
@@ -254,6 +254,7 @@ class Rendezvous:
         self._starts: list[Callable[[], None]] = []
         self._lock = self.barrier.lock
         self._failed = False
+        self._failure: LaunchFailure | None = None
 
     def expect(self, items: list[Completion]) -> None:
         """Watch the launches: one that ends before all have met fails the others."""
@@ -288,7 +289,16 @@ class Rendezvous:
             return
         for item in self.items:
             if not item.over and item.state == "running":
-                item.queue.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
+                item.queue.finish(item, self.failure())
+
+    def failure(self) -> AtopsError:
+        """Return what the other grids fail with: the first that is over without a start says why."""
+        if self._failure is None:
+            cause = next((item.failure for item in self.items if item.failure is not None), None)
+            why = "" if cause is None else f": {cause}"
+            self._failure = LaunchFailure(f"another grid of the same cooperative launch could not start{why}")
+            self._failure.__cause__ = cause
+        return self._failure.fresh()
 
     @property
     def failed(self) -> bool:
