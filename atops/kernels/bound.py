@@ -112,13 +112,16 @@ class BoundKernel:
         return LaunchFailure(f"{thread} returned {result!r}; a kernel returns nothing, it stores its results")
 
     def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Span:
+        self._check(value, can_access)
+        return value.span()
+
+    def _check(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> None:
         allocation = value.allocation
         if not allocation.alive:
             size = allocation.size - value.offset
             raise allocation.violation(value.offset, size, f"kernel {self.name}, parameter {value.name}")
         if not can_access(allocation):
             raise self._out_of_reach(value)
-        return value.span()
 
     def check_reach(self, can_access: Callable[[Allocation], bool]) -> None:
         """Raise PeerAccessNotEnabled, naming the parameter, for memory that `can_access` refuses."""

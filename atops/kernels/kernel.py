@@ -65,6 +65,7 @@ class Kernel(Generic[P]):
     __execution_space__ = ExecutionSpace.GLOBAL
     # Bytes by space, of one whose function does not tell; None is not known.
     static_memory: ClassVar[Mapping[str, int | None] | None] = None
+    bound_as: ClassVar[type[BoundKernel]] = BoundKernel  # what it is with the arguments of one launch
     # Returns what another process makes it of, for one that a compiled text defines.
     pickled: Callable[[], tuple[Any, ...]] | None = None
 
@@ -112,7 +113,7 @@ class Kernel(Generic[P]):
             values = {}
             for each, value in zip(self.parameters.values(), args):  # noqa: B905  # of one length, as was just seen
                 values[each.name] = each.take(value)
-            return BoundKernel(self, values)
+            return self.bound_as(self, values)
         try:
             bound = self.signature.bind(*args, **(kwargs or {}))
         except TypeError as error:
@@ -120,7 +121,7 @@ class Kernel(Generic[P]):
             raise InvalidType(f"kernel {self._spelled()}: {error}{count}") from None
         bound.apply_defaults()
         given = bound.arguments
-        return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+        return self.bound_as(self, {name: self.parameters[name].take(value) for name, value in given.items()})
 
     def _spelled(self) -> str:
         """Return name and signature as they are written: annotations may be texts, and are shown where types are."""

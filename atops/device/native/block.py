@@ -7,7 +7,9 @@ next is chosen by the runtime, from the launch's seed where there is one.
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import partial
 from signal import Signals
@@ -38,11 +40,8 @@ from atops.device.native.library import (
     FIND,
     PRINT,
     VERSION,
-    BlockPlace,
     Dim,
     NativeModule,
-    Pad,
-    Range,
     Run,
     runtime_library,
 )
@@ -98,7 +97,7 @@ class NativeEntry(Protocol):
 class _Plan:
     """What the runs of all blocks of a grid have in common, and what that refers to."""
 
-    __slots__ = ("_entry", "_table", "grid", "loaded", "memory", "run", "watching")
+    __slots__ = ("_common", "_entry", "_ranges", "_text", "grid", "loaded", "memory", "watching")
 
     def __init__(self, grid: Grid, entry: NativeEntry) -> None:
         """Plan. Raises OutOfMemory for the module's variables, CompilationError as `NativeEntry.on`."""
@@ -106,31 +105,45 @@ class _Plan:
         self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
         self.memory = (*entry.named(grid.chip), *self.loaded.allocations)
-        self.run = run = Run()
-        run.version = VERSION
-        run.gcu_arch = grid.arch.gcu_arch
-        run.module, run.enter = module.address, enter
-        run.text_low, run.text_high = module.text_low, module.text_high
-        run.arguments = ctypes.addressof(entry.arguments)
-        run.grid, run.block = Dim(*grid.grid_dim), Dim(*grid.block_dim)
-        run.cooperative = grid.cooperative
-        run.dynamic_shared = grid.shared_bytes
-        run.seeded = grid.options.seed is not None
-        run.eager = grid.options.dte == "eager"
-        ranges = sorted({_range(each) for each in self.memory if each.alive})
-        self._table = (Range * max(1, len(ranges)))(*[Range(low, high) for low, high in ranges])
-        run.ranges, run.range_count = self._table, len(ranges)
-        run.find, run.print = _FIND, _PRINT
-        # What is watched is seen here, and held to its memory before it is used.
-        run.apart = grid.options.native_process and grid.detector is None and grid.agenda is None
-        if grid.agenda is not None:
-            run.choose = _CHOOSE
-        if run.apart:
+        self._common = (
+            VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0], *grid.grid_dim,
+            *grid.block_dim,
+        )  # fmt: skip
+        self._text = (module.text_low, module.text_high)
+        self._ranges = array("Q")
+        for low, high in sorted({_range(each) for each in self.memory if each.alive}):
+            self._ranges.extend((low, high))
+        if self.apart:
             _check_shared(self.memory)
         self.watching: Watching | None = None
         if grid.detector is not None:
             self.watching = Watching(grid, module, self.found)
             grid.detector.at_end.append(self._over)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the kernel runs in a process of its own."""
+        grid = self.grid  # what is watched is seen here, and held to its memory before it is used
+        return grid.options.native_process and grid.detector is None and grid.agenda is None
+
+    def run_of(self, places: bytes, count: int, seed: int) -> tuple[Run, bytearray]:
+        """Return a run of so many blocks, and its memory, with their places behind it."""
+        grid, options = self.grid, self.grid.options
+        data = bytearray(_RUN_BYTES) + places
+        run = Run.from_buffer(data)
+        at, count_of_ranges = self._ranges.buffer_info()
+        _HEAD.pack_into(
+            data, 0, *self._common, count, grid.cooperative, ctypes.addressof(run) + _RUN_BYTES, grid.shared_bytes,
+            options.seed is not None, seed, options.dte == "eager", 0, 0, at, count_of_ranges // 2, *_CALLS,
+        )  # fmt: skip
+        _TEXT.pack_into(data, Run.text_low.offset, *self._text)
+        if self.apart:
+            run.apart = True
+        if grid.agenda is not None:
+            run.choose = _CHOOSE
+        if self.watching is not None:  # None: not watched, or the grid was abandoned
+            run.shadow = self.watching.address
+        return run, data
 
     def _over(self) -> None:
         """Tell what was watched; a run that goes on all the same has hold of it."""
@@ -237,7 +250,7 @@ class NativeBlock(Block):
         grid = self.grid
         entry: Any = grid.entry
         try:
-            run, kept = self._prepared(entry, blocks)
+            run, data, kept = self._prepared(entry, blocks)
         except (OutOfMemory, CompilationError, IllegalAddress) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
@@ -258,50 +271,46 @@ class NativeBlock(Block):
                 self._running = False
         chosen, self._chosen = self._chosen, None
         del kept
-        self._tell_used(blocks, run)
+        self._tell_used(blocks, data)
         if chosen is not None and chosen.error is not None:
             raise chosen.error
         if fault:
             self._fail(run, fault)
         self._watching = None
 
-    def _tell_used(self, blocks: Sequence[Block], run: Run) -> None:
+    def _tell_used(self, blocks: Sequence[Block], data: bytearray) -> None:
         """Tell of the memory that the run may have stored to, and of the scratchpads how much it has used."""
         for allocation in self._memory:
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
-        for each, place in zip(blocks, run.places[: len(blocks)], strict=True):
-            if place.l2_used:
-                _used(each.cluster.l2, place.l2_used)
-            if place.l1_used:
+        for place, each in enumerate(blocks):
+            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE.size - _USED.size)
+            if l2_used:
+                _used(each.cluster.l2, l2_used)
+            if l1_used:
                 for sip in self._places_of(each):
-                    _used(sip.l1, place.l1_used)
+                    _used(sip.l1, l1_used)
 
     @staticmethod
     def _places_of(block: Block) -> list[Sip]:
         assert isinstance(block, NativeBlock), "all blocks of its grid are"
         return block._places
 
-    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, tuple[object, ...]]:
-        """Return the run, and what it refers to."""
+    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, bytearray, object]:
+        """Return the run, its memory, and what it refers to."""
         grid = self.grid
         plan = entry.plan
         if plan is None or plan.grid is not grid:
             plan = self._planned(entry)
         self._loaded, self._memory, self._watching = plan.loaded, plan.memory, plan.watching
-        run = Run.from_buffer_copy(plan.run)
-        run.blocks = len(blocks)
-        run.shadow = None if self._watching is None else self._watching.address  # None: the grid was abandoned
-        if run.seeded:
-            run.seed = grid.rng.getrandbits(63) ^ self.linear
-        places = (BlockPlace * len(blocks))()
-        for each, place in zip(blocks, places, strict=True):
-            place.index = Dim(*each.index)
-            place.l2, place.l1 = _pads(each.cluster, self._places_of(each))
-        run.places = places
-        # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
-        pads = [(each.cluster.l2, *each.cluster.native[3]) for each in blocks]
-        return run, (places, plan, entry, pads)
+        places, kept = b"", list[object]()
+        for each in blocks:
+            l2, l1, pads = _pads(each.cluster, self._places_of(each))
+            places += _PLACE.pack(*each.index, *l2, l1.buffer_info()[0], 0, 0)
+            # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
+            kept += (l1, pads)
+        seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
+        return *plan.run_of(places, len(blocks), seed), (plan, entry, kept)
 
     def _planned(self, entry: NativeEntry) -> _Plan:
         """Return the plan of the grid; blocks that are watched have one in common, whichever comes first."""
@@ -528,22 +537,31 @@ def _choose(threads: Any, count: int) -> int:
 
 # One for all runs: to make one takes as long as an empty launch.
 _FIND, _PRINT, _CHOOSE = FIND(_find), PRINT(_show), CHOOSE(_choose)
+_CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRINT))
+
+# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace` and its last fields: packed, as to set
+# one field of a structure after the other takes ten times as long.
+_HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiPi2P"), struct.Struct("@QQ")
+_PLACE, _USED = struct.Struct("@3IPQPQQ"), struct.Struct("@QQ")
+_RUN_BYTES = ctypes.sizeof(Run)
 
 
-def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[Pad, object]:
-    """Return the L2 and the L1 of each thread; those of a cluster's first SIPs are kept."""
+def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[tuple[int, int], array[int], object]:
+    """Return the L2, the L1 of each thread, and what keeps them; those of a cluster's first SIPs are at hand."""
     known = cluster.native
     if known is None:
-        own = (Pad * len(cluster.sips))(*[_pad(sip.l1) for sip in cluster.sips])
         memories = (cluster.l2, *[sip.l1 for sip in cluster.sips])
-        cluster.native = known = _pad(cluster.l2), own, ctypes.cast(own, ctypes.POINTER(Pad)), memories
-    if sips == cluster.sips[: len(sips)]:
-        return known[0], known[2]
-    return known[0], ctypes.cast((Pad * len(sips))(*[_pad(sip.l1) for sip in sips]), ctypes.POINTER(Pad))
+        cluster.native = known = _pad(cluster.l2), _pads_of(cluster.sips), memories
+    l2, l1, memories = known
+    return l2, l1 if sips == cluster.sips[: len(sips)] else _pads_of(sips), memories
 
 
-def _pad(memory: Scratch) -> Pad:
-    return Pad(memory.__array_interface__["data"][0], memory.nbytes)
+def _pads_of(sips: Iterable[Sip]) -> array[int]:
+    return array("Q", [number for sip in sips for number in _pad(sip.l1)])
+
+
+def _pad(memory: Scratch) -> tuple[int, int]:
+    return memory.__array_interface__["data"][0], memory.nbytes
 
 
 def _used(memory: Scratch, end: int) -> None:
@@ -551,7 +569,7 @@ def _used(memory: Scratch, end: int) -> None:
 
 
 def _range(allocation: Allocation) -> tuple[int, int]:
-    low = allocation.data.__array_interface__["data"][0]
+    low = allocation.host_address
     return low, low + allocation.size
 
 

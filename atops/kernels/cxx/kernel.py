@@ -7,8 +7,10 @@ table of pointers to them.
 from __future__ import annotations
 
 import ctypes
+import struct
+from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -29,42 +31,21 @@ if TYPE_CHECKING:
 __all__ = ("NativeKernel", "NativeLaunch", "ProgramKernel", "ProgramLaunch", "StructParameter")
 
 WORD = 16  # arguments are aligned as the largest that C++ has
+NOTHING = array("Q")
 
 
-class NativeKernel(Kernel[...]):
-    """A kernel of a module of machine code. `row` is what the module says of it."""
+class _Layout(NamedTuple):
+    """Where the arguments of a launch lie in their memory."""
 
-    static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
+    struct: struct.Struct
+    offsets: tuple[int, ...]
 
-    def __init__(self, module: LoadedModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
-        """Make a kernel of a row."""
-        self.module, self.row, self.found = module, row, found
-        self.kinds = [row.parameters[each] for each in range(row.count)]
-        name = found.name.removeprefix("::")
-        names = _names(found.parameters, row.count)
-        super().__init__(_stand_in(name, names), name, found.cooperative, arch)
-        self.parameters = {given: _parameter(name, given, kind) for given, kind in zip(names, self.kinds, strict=True)}
-        self._uses_dynamic_shared = found.dynamic_shared
-        self._constant_bytes = module.constant_bytes
-        self.target = None if arch is None else compile_target(arch)
-
-    def held_to(self, arch: str) -> NativeKernel:
-        """As of any kernel."""
-        return NativeKernel(self.module, self.row, self.found, arch)
-
-    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
-        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
-
-        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
-        """
-        loaded = self.module.on(chip, watched)
-        plain = loaded.module is self.module.module
-        return loaded, (self.row.enter or 0) if plain else entry_of(loaded.module, self.row)
-
-    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> NativeLaunch:
-        """As of any kernel."""
-        bound = super().bind(args, kwargs)
-        return NativeLaunch(self, bound.values)
+    @classmethod
+    def of(cls, pieces: Sequence[tuple[str, int]]) -> _Layout:
+        """Return that of so many bytes each, given with the code by which each is packed."""
+        room = [size + -size % WORD for _, size in pieces]
+        codes = [f"{code}{-size % WORD}x" for code, size in pieces]
+        return cls(struct.Struct("=" + "".join(codes)), tuple(sum(room[:each]) for each in range(len(room))))
 
 
 class NativeLaunch(BoundKernel):
@@ -74,33 +55,29 @@ class NativeLaunch(BoundKernel):
 
     native: Callable[..., Any] | None = NativeBlock
 
-    def __init__(self, kernel: NativeKernel, values: Mapping[str, object]) -> None:
+    def __init__(self, kernel: Kernel[...], values: Mapping[str, object]) -> None:
         """Bind what each parameter got."""
         super().__init__(kernel, values)
-        self.arguments: Any = None
+        self.arguments = self._memory = NOTHING  # until they are laid out
         self.plan: Any = None
-        self._memory: Any = None
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Lay out the arguments, just before the launch runs. Raises as of any kernel."""
         kernel: Any = self.kernel
-        data = bytearray(WORD * (1 + len(self.values)) + sum(each.bytes for each in kernel.kinds))
-        places = []
-        end = 0
-        for value, kind in zip(self.values.values(), kernel.kinds, strict=True):
-            end += -end % WORD
+        packed: list[object] = []
+        for value, dtype in zip(self.values.values(), kernel.dtypes, strict=True):
             if isinstance(value, MemoryArgument):
-                self._span(value, can_access)
-                address = value.allocation.data.__array_interface__["data"][0] + value.offset
-                packed = address.to_bytes(8, "little")
+                self._check(value, can_access)
+                packed.append(value.allocation.host_address + value.offset)
             else:
-                packed = np.asarray(value, dtype_of(kind, kind.bytes)).tobytes()
-            data[end : end + len(packed)] = packed
-            places.append(end)
-            end += kind.bytes
-        self._memory = (ctypes.c_char * len(data)).from_buffer(data)
-        base = ctypes.addressof(self._memory)
-        self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
+                packed.append((value if isinstance(value, np.generic) else np.asarray(value, dtype)).tobytes())
+        self._lay_out(kernel.layout, packed)
+
+    def _lay_out(self, layout: _Layout, packed: Sequence[object]) -> None:
+        """Keep the arguments where they stay, and a table of where each is."""
+        self._memory = memory = array("B", layout.struct.pack(*packed))
+        base, _ = memory.buffer_info()
+        self.arguments = array("Q", [base + each for each in layout.offsets])
 
     def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
         """As the kernel says."""
@@ -125,8 +102,65 @@ class NativeLaunch(BoundKernel):
         raise NotSupported(f"kernel {self.name} is native; a grid of several kernels runs those in Python")
 
 
+class NativeKernel(Kernel[...]):
+    """A kernel of a module of machine code. `row` is what the module says of it."""
+
+    bound_as = NativeLaunch
+    static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
+
+    def __init__(self, module: LoadedModule, row: KernelRow, found: CxxKernel, arch: str | None = None) -> None:
+        """Make a kernel of a row."""
+        self.module, self.row, self.found = module, row, found
+        self.kinds = [row.parameters[each] for each in range(row.count)]
+        name = found.name.removeprefix("::")
+        names = _names(found.parameters, row.count)
+        super().__init__(_stand_in(name, names), name, found.cooperative, arch)
+        self.parameters = {given: _parameter(name, given, kind) for given, kind in zip(names, self.kinds, strict=True)}
+        self._uses_dynamic_shared = found.dynamic_shared
+        self._constant_bytes = module.constant_bytes
+        self.target = None if arch is None else compile_target(arch)
+        self.dtypes = [None if chr(kind.kind) == "P" else _dtype(kind) for kind in self.kinds]
+        self.layout = _Layout.of(
+            [("Q" if chr(kind.kind) == "P" else f"{kind.bytes}s", kind.bytes) for kind in self.kinds]
+        )
+
+    def held_to(self, arch: str) -> NativeKernel:
+        """As of any kernel."""
+        return NativeKernel(self.module, self.row, self.found, arch)
+
+    def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
+        """Return the module as it is on a chip, and where the kernel begins. Raises OutOfMemory for its variables.
+
+        `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
+        """
+        loaded = self.module.on(chip, watched)
+        plain = loaded.module is self.module.module
+        return loaded, (self.row.enter or 0) if plain else entry_of(loaded.module, self.row)
+
+
+class ProgramLaunch(NativeLaunch):
+    """A launch of such a kernel."""
+
+    __slots__ = ()
+
+    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Lay out the arguments. What memory their pointers are in is found when it is asked for."""
+        kernel: Any = self.kernel
+        given: Any = self.values["arguments"]
+        self._lay_out(kernel.layout, kernel.parts.unpack_from(given.tobytes()))
+
+    def named(self, chip: Chip) -> Sequence[Allocation]:
+        """Return the memory that a word of the arguments points to."""
+        data: Any = self._memory
+        words = np.frombuffer(data, np.uint64)
+        found = (self.find(int(each), chip) for each in words if each)
+        return list(dict.fromkeys(each for each in found if each is not None))
+
+
 class ProgramKernel(NativeKernel):
     """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has."""
+
+    bound_as = ProgramLaunch
 
     def __init__(
         self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int], cooperative: bool
@@ -138,6 +172,8 @@ class ProgramKernel(NativeKernel):
         self._uses_dynamic_shared = False  # none is needed
         self._constant_bytes = 0
         self.target = None
+        self.parts = struct.Struct("=" + "".join(f"{size}s" for size in sizes))
+        self.layout = _Layout.of([(f"{size}s", size) for size in sizes])
 
     def on(self, chip: Chip, watched: bool) -> tuple[Loaded, int]:
         """As of any native kernel."""
@@ -146,37 +182,6 @@ class ProgramKernel(NativeKernel):
     def held_to(self, arch: str) -> ProgramKernel:
         """Itself: it is compiled for the program's devices."""
         return self
-
-    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> ProgramLaunch:
-        """As of any kernel; the one argument is the bytes of all."""
-        return ProgramLaunch(self, Kernel.bind(self, args, kwargs).values)
-
-
-class ProgramLaunch(NativeLaunch):
-    """A launch of such a kernel."""
-
-    __slots__ = ()
-
-    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
-        """Lay out the arguments. What memory their pointers are in is found when it is asked for."""
-        kernel: Any = self.kernel
-        given = memoryview(np.asarray(self.values["arguments"]).tobytes())
-        data = bytearray(WORD + sum(size + WORD for size in kernel.sizes))
-        places, end, taken = [], 0, 0
-        for size in kernel.sizes:
-            data[end : end + size] = given[taken : taken + size]
-            places.append(end)
-            end, taken = end + size + -size % WORD, taken + size
-        self._memory = (ctypes.c_char * len(data)).from_buffer(data)
-        base = ctypes.addressof(self._memory)
-        self.arguments = (ctypes.c_void_p * max(1, len(places)))(*[base + place for place in places])
-
-    def named(self, chip: Chip) -> Sequence[Allocation]:
-        """Return the memory that a word of the arguments points to."""
-        data: Any = self._memory
-        words = np.frombuffer(data, np.uint64, len(data) // WORD)
-        found = (self.find(int(each), chip) for each in words if each)
-        return list(dict.fromkeys(each for each in found if each is not None))
 
 
 class StructParameter(Parameter):
@@ -207,9 +212,11 @@ def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
     letter = chr(kind.kind)
     if letter == "P":
         return Parameter(kernel, name, None, True)
-    if letter == "V":
-        return StructParameter(kernel, name, np.dtype(f"V{kind.bytes}"), False)
-    return Parameter(kernel, name, dtype_of(kind, kind.bytes), False)
+    return (StructParameter if letter == "V" else Parameter)(kernel, name, _dtype(kind), False)
+
+
+def _dtype(kind: ParameterRow) -> np.dtype[np.generic]:
+    return np.dtype(f"V{kind.bytes}") if chr(kind.kind) == "V" else dtype_of(kind, kind.bytes)
 
 
 def _names(given: Sequence[str], count: int) -> list[str]:
