@@ -78,7 +78,7 @@ def run(
         executor = inline_executor(options, main)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
-            _enter(driver, executor)
+            _enter(driver)
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
             program = drive(main, arguments, driver, results, interrupts)
             try:
@@ -94,12 +94,12 @@ def run(
     return results.pop()
 
 
-def _enter(driver: Driver, executor: InlineExecutor) -> None:
+def _enter(driver: Driver) -> None:
     """Make a driver current, and have its detector, if it has one, told of tasks that nothing can let go on."""
     board = board_of(driver)
     enter(driver, board)
-    if board.detector is not None:
-        executor.deadlocked = board.detector.tasks_stand
+    if board.detector is not None and isinstance(board.executor, InlineExecutor):
+        board.executor.deadlocked = board.detector.tasks_stand
 
 
 def _looked_at(main: object, options: EmulatorOptions | None, backend: str) -> EmulatorOptions:
@@ -156,10 +156,9 @@ def run_in_trio(
     main: Callable[..., Coroutine[object, None, T]], arguments: tuple[object, ...], driver: Driver, results: list[T]
 ) -> None:
     """Run a program inside its driver's scope, in the trio run of the driver's executor."""
-    board = board_of(driver)
-    enter(driver, board)
+    _enter(driver)
     try:
-        executor: Any = board.executor
+        executor: Any = board_of(driver).executor
         executor.run_program(lambda: drive(main, arguments, driver, results))
     finally:
         leave(driver)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 import pytest
+import trio
 
 import atops
 from atops.base.errors import WouldDeadlock
@@ -79,11 +80,14 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("schedule", [None, "plain"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_deadlock_of_tasks_is_named(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadlock_of_tasks_is_named(
+    program: Program, schedule: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     """The bug ends its run, with the lines of the tasks and what they wait in; its twin is clean."""
     monkeypatch.setattr("threading.active_count", lambda: 1)  # those that the tests' runner may have are not the run's
-    options = atops.EmulatorOptions(detect=True)
+    options = atops.EmulatorOptions(detect=True, schedule=schedule)
     with pytest.raises(WouldDeadlock, match=r"waits at test_task_deadlocks\.py"):
         atops.run(program, options, True)
     [race] = atops.report().races
@@ -91,6 +95,20 @@ def test_deadlock_of_tasks_is_named(program: Program, monkeypatch: pytest.Monkey
     assert PROGRAMS[program] in race.first.what and "locks in one order" in race.advice
     atops.run(program, options, False)
     assert atops.report().verdict == "clean"
+
+
+def test_deadlock_of_tasks_of_trio_is_named() -> None:
+    """Under a schedule, which knows them."""
+    ready = trio.Event()
+
+    async def program() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ready.wait)
+
+    with pytest.raises(WouldDeadlock, match=r"waits at test_task_deadlocks\.py"):
+        atops.run(program, atops.EmulatorOptions(detect=True, schedule="plain"), backend="trio")
+    [race] = atops.report().races
+    assert race.kind == "deadlock" and race.first.actor == "the program"
 
 
 def test_a_thread_may_end_the_wait() -> None:

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -262,11 +262,16 @@ class InlineExecutor(Executor):
 
         Where detectors are on and there is no other thread, raise WouldDeadlock out of the run.
         """
-        tell, tasks = self.deadlocked, asyncio.all_tasks(self.loop)
-        if tell is not None and tasks and threading.active_count() <= self.threads_before:
-            self.deadlocked = None  # what ends the tasks may wait, too
-            tell(sides_of(tasks))
+        tasks = asyncio.all_tasks(self.loop)
+        if self.deadlocked is not None and tasks and threading.active_count() <= self.threads_before:
+            self.tell_standing(tasks)
             raise WouldDeadlock(no_way_on(tasks))
+
+    def tell_standing(self, tasks: Iterable[object]) -> None:
+        """Have the detectors, where there are any, note tasks that nothing can let go on: once."""
+        tell, self.deadlocked = self.deadlocked, None  # what ends the tasks may wait, too
+        if tell is not None:
+            tell(sides_of(tasks))
 
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""

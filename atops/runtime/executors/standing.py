@@ -45,13 +45,13 @@ def stands_at(task: object) -> str:
     return "" if frame is None else f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def no_way_on(tasks: Iterable[asyncio.Task[object]]) -> str:
+def no_way_on(tasks: Iterable[object]) -> str:
     """Say that nothing is left to run, and where tasks wait."""
     waits = sorted(f"{_name_of(task)} waits at {place}" for task in tasks if (place := stands_at(task)))
     return f"nothing is left to run, and the program is not over: {'; '.join(waits)}"
 
 
-def sides_of(tasks: Iterable[asyncio.Task[object]]) -> list[Access]:
+def sides_of(tasks: Iterable[object]) -> list[Access]:
     """Return what each task waits in, and at which line: those that others wait for come first."""
     found = []
     for task in tasks:
@@ -71,6 +71,8 @@ def _called(frame: FrameType) -> str:
     return name if owner is None else f"{type(owner).__name__}.{name.strip('_')}"
 
 
-def _name_of(task: asyncio.Task[object]) -> str:
+def _name_of(task: Any) -> str:
+    if not isinstance(task, asyncio.Task):  # of trio
+        return PROGRAM if task.name.endswith("TrioSteps.guard") else str(task.name.rpartition(".")[2])
     name = str(getattr(task.get_coro(), "__qualname__", "a task"))
     return PROGRAM if name.startswith("Interrupts.") else name

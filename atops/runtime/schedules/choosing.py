@@ -258,10 +258,11 @@ class ScheduledExecutor(InlineExecutor):
 
     def at_rest(self) -> None:
         """Raise WouldDeadlock out of the run: other threads are refused, so nothing will ever go on."""
-        if self._over or not asyncio.all_tasks(self.loop):
+        if self._over or not (tasks := asyncio.all_tasks(self.loop)):
             return
         self.program_over()
-        raise WouldDeadlock(no_way_on(asyncio.all_tasks(self.loop)))
+        self.tell_standing(tasks)
+        raise WouldDeadlock(no_way_on(tasks))
 
     def refuse_thread(self, name: str) -> IllegalState:
         """End the run because another thread uses its loop, and return the error for that thread, too."""

@@ -26,7 +26,7 @@ from atops.base.waiting.current_loop import ADAPTERS
 from atops.base.waiting.trio_loop import TrioLoop
 from atops.runtime.executors.executor import Step
 from atops.runtime.executors.inline import COLLECT, POLLING
-from atops.runtime.executors.standing import stands_at
+from atops.runtime.executors.standing import no_way_on
 from atops.runtime.schedules.choosing import ScheduledExecutor
 
 __all__ = ("TrioExecutor", "TrioSteps")
@@ -67,8 +67,9 @@ class TrioExecutor(ScheduledExecutor):
         """Raise WouldDeadlock: nothing will ever go on. IllegalState where a thread of trio's may."""
         if _threads():
             raise self.refuse_thread("trio.to_thread")
-        waits = sorted(f"{_name_of(task)} waits at {place}" for task in _tasks() if (place := stands_at(task)))
-        raise WouldDeadlock(f"nothing is left to run, and the program is not over: {'; '.join(waits)}")
+        tasks = _tasks()
+        self.tell_standing(tasks)
+        raise WouldDeadlock(no_way_on(tasks))
 
 
 class TrioSteps:
@@ -309,7 +310,3 @@ def _tasks() -> list[trio.lowlevel.Task]:
     for task in found:
         found += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
     return found
-
-
-def _name_of(task: trio.lowlevel.Task) -> str:
-    return "the program" if task.name.endswith("TrioSteps.guard") else task.name.rpartition(".")[2]
