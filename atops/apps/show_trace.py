@@ -9,6 +9,7 @@ import sys
 
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Trace
+from atops.trace.awaited import awaited
 from atops.trace.chrome import write_chrome
 from atops.trace.compare import compare
 from atops.trace.file import load, write_page
@@ -76,6 +77,8 @@ def _print(trace: Trace, figures: bool, text: bool) -> None:
     if not text:
         print(end="" if figures else "\n")
         print(summary(trace.records, trace.names))
+        if trace.waits:
+            print(f"\n{awaited(trace)}")
     if trace.races:
         print()
         print(races_text(trace.races, trace.names))

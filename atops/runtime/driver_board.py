@@ -45,6 +45,7 @@ from atops.runtime.core.command_trace import in_context, teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, as_failure, driver_fields
 from atops.runtime.core.future import InProcess
+from atops.runtime.core.host_waits import standing
 from atops.runtime.core.poller import Poller
 from atops.runtime.executors.executor import HERE, Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
@@ -328,7 +329,9 @@ class Board(InProcess):
             each: Completion | None = item
             while each is not None:
                 left = None if deadline is None else max(0, deadline - self.now()) / 1e9
-                if not self.executor.block(each, left):
+                with standing(self.tracer, each.seq):
+                    in_time = self.executor.block(each, left)
+                if not in_time:
                     raise TimeoutError(f"{each!r} was not done within {timeout} s")
                 each = each.instead  # what has the place of a cancelled command
         if self.detector is not None:

@@ -16,6 +16,7 @@ from atops.base.waiting.source_reader import SourceReader
 from atops.device.call_site import Site, asked_at, caller
 from atops.runtime.commands.call import is_async
 from atops.runtime.core.completion import Completion, T_co
+from atops.runtime.core.host_waits import standing
 from atops.runtime.device import Device
 from atops.runtime.executors.executor import Collectable
 from atops.runtime.memory.buffer import Buffer, DeviceArray
@@ -206,7 +207,8 @@ class Pipeline(ChunkWindow[T_co], Collectable):
             if isinstance(each, tuple):
                 await self._over(each)
             else:
-                await current_loop_adapter().park(each)
+                with standing(each.queue.board.tracer, each.seq):
+                    await current_loop_adapter().park(each)
 
     def _is_over(self, outcome: Any) -> bool:
         """Whether waiting for what `through` enqueued would take no time."""

@@ -22,6 +22,7 @@ from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.current_device import known_board
 from atops.runtime.driver_board import BOARDS, STARTS, STARTS_LOCK, Board
+from atops.trace.awaited import Awaited, awaited
 from atops.trace.file import check_target, write
 from atops.trace.join import BoardTrace, join
 from atops.trace.summary import Summary, summary
@@ -51,7 +52,9 @@ class _Profiled(NamedTuple):
         counters = tuple(sample for sample in self.tracer.counters() if sample.at_ns >= self.start_ns)
         anchor = self.tracer.anchor_ns
         races = tuple(race for race in self.tracer.races() if race.at_ns >= self.start_ns)
-        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, anchor_ns=anchor, races=races)
+        waits = tuple(wait for wait in self.tracer.waits() if wait.started_ns >= self.start_ns)
+        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, anchor_ns=anchor, races=races,
+                      waits=waits)  # fmt: skip
         return BoardTrace(trace, self.label, self.devices, isinstance(self.tracer.clock, VirtualClock))
 
 
@@ -128,6 +131,10 @@ class Profile:
         trace = self.trace
         return summary(trace.records, trace.names)
 
+    def awaited(self) -> Awaited:
+        """Return how long each line of the program waited for the device, and what the device did meanwhile."""
+        return awaited(self.trace)
+
     def text(self, width: int = 100, *, colour: bool = False) -> str:
         """Return a timeline, a line for each stream, of `width` columns. Raises InvalidValue when that is below 40."""
         trace = self.trace
@@ -142,7 +149,8 @@ class Profile:
         if not trace.records:
             return "no records: nothing has ended in this profile's block"
         lost = f"\n\n{trace.dropped:,} earlier records are left out: more than profile(records=...) holds"
-        return f"{self.text()}\n\n{self.summary()}{self._counted}{lost if trace.dropped else ''}"
+        waits = f"\n\n{self.awaited()}" if trace.waits else ""
+        return f"{self.text()}\n\n{self.summary()}{waits}{self._counted}{lost if trace.dropped else ''}"
 
     def __repr__(self) -> str:
         state = "over" if self._trace is not None else "running" if self._process else "not entered"

@@ -4,6 +4,7 @@ summary  time and bytes by stream and kind, overlap, critical path; arithmetic o
 text     a timeline for terminals, and sentences for screen readers
 chrome   the Chrome trace format, for Perfetto
 file     traces saved without loss
+awaited  where the program waited, and what the device did meanwhile
 compare  two traces aligned command by command
 join     traces of several boards as one
 page     a trace as one page of HTML, from page.html

@@ -19,6 +19,7 @@ from typing import IO, Any, Final, TypeAlias
 from atops.base.trace.records import (
     MOVES,
     CounterSample,
+    HostWait,
     Kind,
     RaceEvent,
     Status,
@@ -28,7 +29,7 @@ from atops.base.trace.records import (
     TraceRecord,
 )
 from atops.device.call_site import file_shown
-from atops.trace.summary import KIND_NAMES, in_lanes, interval, rows
+from atops.trace.summary import KIND_NAMES, in_lanes, interval, lanes, rows
 from atops.trace.words import bytes_of, side_words
 
 __all__ = (
@@ -38,6 +39,7 @@ __all__ = (
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
 FIRST_TRACK: Final = 1000
+FIRST_WAITS: Final = 1_000_000  # tracks of the host, where the program waits: below all others
 FIRST_LAUNCH: Final = 100  # processes of launches, behind those of the host and the devices
 WORDS: Final[Mapping[ThreadState, str]] = {
     ThreadState.RUNS: "runs",
@@ -65,22 +67,23 @@ def to_chrome(
     steps: Sequence[ThreadEvent] = (),
     anchor_ns: int | None = None,
     races: Sequence[RaceEvent] = (),
+    waits: Sequence[HostWait] = (),
 ) -> dict[str, object]:
     """Return the trace as the JSON object of the Chrome trace event format.
 
     Times are microseconds from the start of the first record. Arrows lead from a record or a write of a value to the
     wait it satisfied. Every slice carries its record's fields as arguments. `steps` of kernel threads make a track a
     thread, in a process of its own for each launch. A race is an instant on each of its two commands, with an arrow
-    from the one that began first. With the trace's `anchor_ns` the time of day of the first record stands in
+    from the one that began first. `waits` of the program are on tracks of the host, each with an arrow from the end of
+    what it waited for. With the trace's `anchor_ns` the time of day of the first record stands in
     `otherData`, and as an event at its begin.
     """
     names, counters = names or TraceNames(), list(counters)
-    starts = [interval(record)[0] for record in records]
+    starts = [*(interval(record)[0] for record in records), *(wait.started_ns for wait in waits)]
     origin = min([*starts, *(each.at_ns for each in counters), *(each.at_ns for each in steps)], default=0)
     streams = [(row.device, row.label, row.records) for row in rows(records, names)]
-    tracks = streams + engine_tracks(records)
-    tracks.sort(key=lambda track: track[0])
-    devices = {track[0] for track in tracks} | {sample.device for sample in counters}
+    tracks = sorted(streams + engine_tracks(records), key=lambda track: track[0])
+    devices = {track[0] for track in tracks} | {sample.device for sample in counters} | ({-1} if waits else set())
     metadata = [event for device in sorted(devices) for event in _process(device, names)]
     home: dict[int, tuple[int, int]] = {}
     timed: list[tuple[int, int, int, Event]] = []
@@ -90,8 +93,8 @@ def to_chrome(
         metadata += track(place, label)
         for record in held:
             home.setdefault(id(record), place)  # a stream's track comes before the engines': arrows go there
-            start, _ = interval(record)
-            timed.append((start, order[id(record)], 0, _slice(record, place, origin, names)))
+            timed.append((interval(record)[0], order[id(record)], 0, _slice(record, place, origin, names)))
+    timed += _host_waits(waits, records, home, origin, names, metadata)
     timed += _arrows(records, home, order, origin) + _races(races, records, home, order, origin, names)
     timed += [(sample.at_ns, 0, 3, _sample(sample, origin)) for sample in counters]
     more, turns = thread_tracks(steps, records, names, origin)
@@ -99,12 +102,12 @@ def to_chrome(
     timed += [(at, 0, 4, event) for at, event in turns]
     timed.sort(key=lambda entry: entry[:3])
     events = metadata + [event for *_, event in timed]
-    if anchor_ns is None:
-        return {"traceEvents": events, "displayTimeUnit": "ns"}
-    day = _day(anchor_ns + origin)
-    moment: Event = {"ph": "i", "s": "g", "name": day["utc"], "cat": "time of day", "ts": 0.0, "args": day}
-    events.insert(len(metadata), {**moment, "pid": HOST_PROCESS, "tid": FIRST_TRACK})
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": day}
+    whole: dict[str, object] = {"traceEvents": events, "displayTimeUnit": "ns"}
+    if anchor_ns is not None:
+        whole["otherData"] = day = _day(anchor_ns + origin)
+        moment: Event = {"ph": "i", "s": "g", "name": day["utc"], "cat": "time of day", "ts": 0.0, "args": day}
+        events.insert(len(metadata), {**moment, "pid": HOST_PROCESS, "tid": FIRST_TRACK})
+    return whole
 
 
 def _day(unix_ns: int) -> dict[str, str]:
@@ -126,9 +129,12 @@ def write_chrome(
     steps: Sequence[ThreadEvent] = (),
     anchor_ns: int | None = None,
     races: Sequence[RaceEvent] = (),
+    waits: Sequence[HostWait] = (),
 ) -> None:
     """Write the trace to a path (compressed when it ends in .gz, which Perfetto reads too) or to an open text file."""
-    trace = to_chrome(records, counters=counters, names=names, steps=steps, anchor_ns=anchor_ns, races=races)
+    trace = to_chrome(
+        records, counters=counters, names=names, steps=steps, anchor_ns=anchor_ns, races=races, waits=waits
+    )
     text = json.dumps(trace, separators=(",", ":"))
     if not isinstance(target, str | PathLike):
         target.write(text)
@@ -204,6 +210,37 @@ def _races(
             events.append((at, place, 3, {"ph": "i", "s": "t", **event, "args": told}))
             if len(sides) == 2:
                 events.append((at, place, 1 + side, {**(HEAD if side else TAIL), **event, "id": number}))
+    return events
+
+
+def _host_waits(
+    waits: Sequence[HostWait], records: Sequence[TraceRecord], home: dict[int, tuple[int, int]], origin: int,
+    names: TraceNames, metadata: list[Event],
+) -> list[tuple[int, int, int, Event]]:  # fmt: skip
+    """Return the waits of the program with the arrows that end them; the names of their tracks go to `metadata`."""
+    by_seq = {record.seq: record for record in records if record.seq >= 0}
+    events: list[tuple[int, int, int, Event]] = []
+    behind = len(records)  # in the order of finishing: what is waited for comes first
+    chosen = lanes([(wait.started_ns, wait.finished_ns) for wait in waits])
+    for lane in range(max(chosen, default=-1) + 1):
+        label = "the program waits" + (f" +{lane}" if lane else "")
+        metadata += track((HOST_PROCESS, FIRST_WAITS + lane), label)
+    for number, (wait, lane) in enumerate(zip(waits, chosen, strict=True)):
+        record, site = by_seq.get(wait.seq), names.sites.get(wait.site)
+        what = "room" if record is None else record.name or KIND_NAMES[record.kind]
+        said: Event = {} if site is None else {"at": f"{file_shown(site.file)}:{site.line} in {site.function}"}
+        place: Event = {"cat": "host wait", "pid": HOST_PROCESS, "tid": FIRST_WAITS + lane}
+        at = micros(wait.started_ns - origin)
+        lasts = micros(max(0, wait.finished_ns - wait.started_ns))
+        told = {**said, "seq": wait.seq}
+        stands = {"ph": "X", "name": f"waits for {what}", "ts": at, "dur": lasts, **place, "args": told}
+        events.append((wait.started_ns, behind + number, 0, stands))
+        if record is None or (end := record.finished_ns - 1) < wait.started_ns or end >= wait.finished_ns:
+            continue
+        pid, tid = home[id(record)]
+        arrow = {"name": "ends", "cat": "host wait", "id": number, "ts": micros(end - origin)}
+        events.append((end, behind + number, 1, {**TAIL, **arrow, "pid": pid, "tid": tid}))
+        events.append((end, behind + number, 2, {**HEAD, **arrow, "pid": HOST_PROCESS, "tid": FIRST_WAITS + lane}))
     return events
 
 

@@ -22,6 +22,7 @@ from atops.base.trace.records import (
     Change,
     CommandEvent,
     CounterSample,
+    HostWait,
     Kind,
     MemoryUse,
     Phase,
@@ -73,7 +74,7 @@ def write(path: str | os.PathLike[str], trace: Trace) -> None:
         return write_page(target, trace, target.name)
     if kind == ".json":
         seen = to_chrome(trace.records, counters=trace.counters, names=trace.names, steps=trace.steps,
-                         anchor_ns=trace.anchor_ns, races=trace.races)  # fmt: skip
+                         anchor_ns=trace.anchor_ns, races=trace.races, waits=trace.waits)  # fmt: skip
         text = json.dumps(seen, separators=(",", ":"))[:-1] + f',"{OWN}":{records_to_json(trace)}}}'
     else:
         text = records_to_json(trace)
@@ -154,6 +155,7 @@ def records_to_json(trace: Trace) -> str:
             "uses": rows(trace.uses),
             "names": list(texts),
             "races": [[*race[:-2], list(race.first), list(race.second)] for race in trace.races],
+            "waits": [list(wait) for wait in trace.waits],
             "counters": [list(sample) for sample in trace.counters],
             "dropped": trace.dropped,
             **({} if trace.anchor_ns is None else {"anchor_ns": trace.anchor_ns}),
@@ -217,6 +219,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         _read(MemoryUse, content.get("uses", ()), tables),
         None if "anchor_ns" not in content else _integers([content["anchor_ns"]], 1)[0],  # as above
         tuple(_race(*row) for row in content.get("races", ())),
+        tuple(HostWait._make(_integers(row, 4)) for row in content.get("waits", ())),
     )
 
 

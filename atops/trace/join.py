@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
 
-from atops.base.trace.records import WAITS, CounterSample, Place, RaceEvent, RaceSide, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import (
+    WAITS,
+    CounterSample,
+    HostWait,
+    Place,
+    RaceEvent,
+    RaceSide,
+    Trace,
+    TraceNames,
+    TraceRecord,
+)
 from atops.trace.summary import interval
 
 __all__ = ("BoardTrace", "join")
@@ -47,6 +57,7 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
     sites: dict[int, Place] = {}
     capacities: dict[tuple[int, int], int] = {}
     races: list[RaceEvent] = []
+    waits: list[HostWait] = []
     firsts = accumulate((board.devices for board in boards), initial=0)  # numbers of each board's first device
     shifts = _machine_shifts(boards)
     seq = end = 0  # the number of the next board's first command, and when it begins if it is virtual
@@ -55,6 +66,7 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
         records += [_moved(record, first, seq, shift) for record in trace.records]
         counters += [CounterSample(at + shift, device + first, used) for at, device, used in trace.counters]
         races += [_race(race, first, seq, shift, trace.names, sites) for race in trace.races]
+        waits += [_wait(wait, seq, shift, trace.names, sites) for wait in trace.waits]
         for device in range(board.devices):
             devices[first + device] = f"{board.label}, {trace.names.devices.get(device) or f'device {device}'}"
         streams |= _shifted(trace.names.streams, first)
@@ -64,10 +76,12 @@ def join(boards: Sequence[BoardTrace]) -> Trace:
         end = max([end, *(record.finished_ns for record in records), *(sample.at_ns for sample in counters)])
     records.sort(key=lambda record: record.finished_ns)
     counters.sort()
+    waits.sort(key=lambda each: each.finished_ns)
     names = TraceNames(devices, streams, notes, sites, capacities)
     dropped = sum(board.trace.dropped for board in boards)
     anchor = None if any(board.virtual for board in boards) else boards[0].trace.anchor_ns
-    return Trace(tuple(records), tuple(counters), names, dropped, anchor_ns=anchor, races=tuple(races))
+    return Trace(tuple(records), tuple(counters), names, dropped, anchor_ns=anchor, races=tuple(races),
+                 waits=tuple(waits))  # fmt: skip
 
 
 def _machine_shifts(boards: Sequence[BoardTrace]) -> dict[str, int]:
@@ -84,7 +98,7 @@ def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord
     """Return a record with its board's devices counted from `first`, its commands from `seq`, its times later."""
     waits = record.kind in WAITS and record.correlation >= 0
     return record._replace(
-        seq=record.seq + seq if record.seq >= 0 else -1,
+        seq=_later(record.seq, seq),
         device=_device(record.device, first),
         submitted_ns=record.submitted_ns + shift,
         started_ns=interval(record)[0] + shift,
@@ -101,17 +115,30 @@ def _race(
     """Return a race moved as records are; the places of its sides become new entries of `sites`."""
 
     def moved(side: RaceSide) -> RaceSide:
-        place, number = names.sites.get(side.site), len(sites)
-        if place is None:
-            number = -1
-        else:
-            sites[number] = place
-        return side._replace(seq=side.seq + seq if side.seq >= 0 else -1, site=number)
+        return side._replace(seq=_later(side.seq, seq), site=_site(side.site, names, sites))
 
     return race._replace(
         at_ns=race.at_ns + shift, device=_device(race.device, first), first=moved(race.first),
         second=moved(race.second),
     )  # fmt: skip
+
+
+def _wait(wait: HostWait, seq: int, shift: int, names: TraceNames, sites: dict[int, Place]) -> HostWait:
+    start, end, waited, site = wait
+    return HostWait(start + shift, end + shift, _later(waited, seq), _site(site, names, sites))
+
+
+def _site(site: int, names: TraceNames, sites: dict[int, Place]) -> int:
+    """Return the number of a place among those of all boards, as a new entry of `sites`."""
+    place = names.sites.get(site)
+    if place is None:
+        return -1
+    sites[number := len(sites)] = place
+    return number
+
+
+def _later(seq: int, first: int) -> int:
+    return seq + first if seq >= 0 else -1
 
 
 def _device(device: int, first: int) -> int:

@@ -13,6 +13,7 @@ from atops.base.trace.records import (
     Change,
     CommandEvent,
     CounterSample,
+    HostWait,
     Kind,
     MemoryUse,
     Phase,
@@ -87,6 +88,9 @@ def free_records(draw: st.DrawFn, top: int = 60) -> list[TraceRecord]:
     return sorted(result, key=lambda each: each.finished_ns)
 
 
+WAITS = st.builds(HostWait, *[st.integers(0, 1 << 60)] * 2, st.integers(-1, 99), st.integers(-1, 9))
+
+
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     """Draw a whole trace with counters, names and details."""
@@ -102,4 +106,5 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace(
         tuple(draw(free_records(1 << 60))), counters, names, draw(st.integers(0, 9)),
         *(tuple(draw(st.lists(values, max_size=4))) for values in (MOMENTS, CHANGES, STEPS, USES)),
+        waits=tuple(draw(st.lists(WAITS, max_size=4))),
     )  # fmt: skip

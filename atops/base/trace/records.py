@@ -16,8 +16,9 @@ from atops.base.errors import AtopsError
 
 __all__ = (
     "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "ContextTuple", "CounterSample",
-    "DetailBatch", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Position", "RaceEvent", "RaceSide", "Status",
-    "ThreadEvent", "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
+    "DetailBatch", "ExportRecord", "HostWait", "Kind", "MemoryUse", "Phase", "Place", "Position", "RaceEvent",
+    "RaceSide", "Status", "ThreadEvent", "ThreadState", "Trace", "TraceBatch",
+    "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
 )  # fmt: skip
 
 Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
@@ -200,6 +201,22 @@ class RaceEvent(NamedTuple):
         return self.first.seq, self.second.seq
 
 
+# ---- the program
+
+
+class HostWait(NamedTuple):
+    """The program, or a task of it, stood still for the device from `started_ns` to `finished_ns`.
+
+    `seq` is that of the command that it waited for, -1 for room in a queue. `site` is its place in the program, a
+    number into `TraceNames.sites`.
+    """
+
+    started_ns: int
+    finished_ns: int
+    seq: int
+    site: int
+
+
 # ---- details
 
 
@@ -358,6 +375,7 @@ class Trace:
     uses: Sequence[MemoryUse] = ()
     anchor_ns: int | None = None
     races: Sequence[RaceEvent] = ()
+    waits: Sequence[HostWait] = ()
 
 
 @dataclass(frozen=True, slots=True)

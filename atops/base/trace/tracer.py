@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from types import CodeType
 from typing import Any, Final, Literal, TypeVar, overload
 
 from atops.base.clock import Clock, VirtualClock
@@ -29,6 +30,7 @@ from atops.base.trace.records import (
     CounterSample,
     DetailBatch,
     ExportRecord,
+    HostWait,
     Kind,
     MemoryUse,
     Phase,
@@ -49,7 +51,7 @@ from atops.base.trace.records import (
 
 __all__ = (
     "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
-    "Detailing", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "RaceEvent", "RaceSide", "Status",
+    "Detailing", "ExportRecord", "HostWait", "Kind", "MemoryUse", "Phase", "Place", "RaceEvent", "RaceSide", "Status",
     "Subscription", "ThreadEvent", "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord",
     "TraceStatistics", "TraceTuple", "Tracer",
 )  # fmt: skip
@@ -91,8 +93,8 @@ class Tracer:
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_holds", "_labels", "_lock", "_name_ids", "_names",
-        "_notes", "_own", "_races", "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts",
-        "detail", "details", "emit", "emit_all", "observed", "on_detailed", "thread_detail",
+        "_notes", "_own", "_races", "_ring", "_subscriptions", "_waits", "active", "anchor_ns", "capacity", "clock",
+        "contexts", "detail", "details", "emit", "emit_all", "notes_waits", "observed", "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -106,6 +108,8 @@ class Tracer:
         self.emit, self.emit_all = self._ring.add, self._ring.add_all
         self._counters: deque[tuple[int, int, int]] = deque()
         self._races: Ring[RaceEvent] = Ring(RACES)
+        self._waits: Ring[HostWait] = Ring(0)
+        self.notes_waits = False  # whether the waits of the program are held: where somebody holds the trace
         self._subscriptions: tuple[Subscription, ...] = ()
         self._deliverer: int | None = None
         self._asked = False
@@ -129,7 +133,10 @@ class Tracer:
             self._resize()
 
     def hold(self, capacity: int) -> Closable:
-        """Hold at least the last `capacity` records until the answer is closed. Raises InvalidValue below 1."""
+        """Hold at least the last `capacity` records until the answer is closed, and as many waits of the program.
+
+        Raises InvalidValue below 1.
+        """
         if capacity < 1:
             raise InvalidValue(f"a trace cannot be held at {capacity} records; expected 1 or more")
         with self._lock:
@@ -148,6 +155,8 @@ class Tracer:
         self._ring.resize(capacity)
         self._counters = deque(self._counters.copy(), maxlen=capacity)
         self.capacity = capacity
+        self._waits.resize(max(self._holds, default=0))
+        self.notes_waits = bool(self._holds)
         self._activate()
 
     # Writing: the run's side.
@@ -159,6 +168,10 @@ class Tracer:
     def race(self, race: RaceEvent) -> None:
         """Add a race that the detectors found."""
         self._races.add(race)
+
+    def wait(self, started_ns: int, seq: int, code: CodeType, instruction: int) -> None:
+        """Add a wait of the program's that ends now, for command `seq`."""
+        self._waits.add(HostWait(started_ns, self.clock.now(), seq, self.details.site(code, instruction)))
 
     def intern(self, name: str) -> int:
         """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
@@ -242,6 +255,10 @@ class Tracer:
         """Return the races that are new since `position`, 0 at first, and the position to ask for next."""
         return self._races.since(position)[:2]
 
+    def waits(self) -> list[HostWait]:
+        """Return the waits of the program that are held, in the order in which they ended."""
+        return self._waits.since(0)[0]
+
     def names(self) -> TraceNames:
         """Return the names of streams and the notes on names, as they are now."""
         with self._lock:
@@ -256,7 +273,7 @@ class Tracer:
         return Trace(
             tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
             tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses), self.anchor_ns,
-            tuple(self.races()),
+            tuple(self.races()), tuple(self.waits()),
         )  # fmt: skip
 
     def detailed(self, threads: bool = False) -> Detailing:
@@ -288,6 +305,7 @@ class Tracer:
         self._ring.clear()
         self._counters.clear()
         self._races.clear()
+        self._waits.clear()
         self.details.clear()
 
     @overload

@@ -7,6 +7,7 @@ future           what makes completions and events futures to asyncio and to con
 order            which commands of other streams are known to come before
 thread_waits     what the functions of concurrent.futures see of them
 capacity         how many commands a stream takes, and reservations of places
+host_waits       where the program stands still, for traces
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
 """

@@ -18,6 +18,7 @@ from atops.base.options import whole
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, wake
+from atops.runtime.core.host_waits import standing
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
@@ -239,7 +240,8 @@ class Room:
         self._check_fresh()
         try:
             self._ask()
-            await current_loop_adapter().park(self)
+            with standing(self.queue.board.tracer):
+                await current_loop_adapter().park(self)
             self._enter()
         except BaseException:
             self.leave()
@@ -270,7 +272,9 @@ class Room:
             if not self.is_done:
                 self.asked_by(HERE.callback)
                 board.guard_blocking((), timeout, self)
-            if not board.executor.block(self, timeout):
+            with standing(board.tracer):
+                in_time = board.executor.block(self, timeout)
+            if not in_time:
                 raise TimeoutError(f"there was no room in {self.queue.label} within {timeout} s")
             self.asked_by(None)
             self._enter()

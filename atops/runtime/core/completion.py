@@ -31,6 +31,7 @@ from atops.runtime.core.future import (
     checked_callback,
     ends_a_wait,
 )
+from atops.runtime.core.host_waits import standing
 from atops.runtime.core.thread_waits import Watch
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Completion(FutureLike[T_co]):
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         if self.stage < DONE:
-            yield from current_loop_adapter().park(self).__await__()
+            with standing(self.queue.board.tracer, self.seq):
+                yield from current_loop_adapter().park(self).__await__()
         elif "trio" in sys.modules:
             yield from checkpoint().__await__()
         return self.result()
@@ -119,7 +121,9 @@ class Completion(FutureLike[T_co]):
     def _block(self, timeout: float | None) -> None:
         board = self.queue.board
         board.guard_blocking((self,), timeout)
-        if not board.executor.block(self, timeout):
+        with standing(board.tracer, self.seq):
+            in_time = board.executor.block(self, timeout)
+        if not in_time:
             raise TimeoutError(f"{self!r} was not done within {timeout} s")
 
     def add_done_callback(
@@ -351,7 +355,8 @@ async def over(items: Iterable[Completion]) -> None:
         each: Completion | None = item
         while each is not None:
             if each.stage < DONE:
-                await current_loop_adapter().park(each)
+                with standing(each.queue.board.tracer, each.seq):
+                    await current_loop_adapter().park(each)
                 waited = True
             each = each.instead
     for item in told:

@@ -197,6 +197,7 @@ def test_a_timeline_of_a_cell_that_awaits(cells: Cells, ending: str):
     """A cell with top-level await shows its picture, also when it raises, and its lines keep their numbers."""
     said = cells.run_in_a_loop(f"%%timeline board\nstream.fill(x, 5)\nprint((await stream.fetch(x))[0])\n{ending}")
     assert "5.0" in said and "copy device to host" in said and "fill, 48 B" in said
+    assert "awaited here" in said and re.search(r"In\[\d+\]:3 in .*, 1 wait\n +print\(\(await stream\.fetch", said)
     assert not ending or re.search(r"----> 4 raise RuntimeError\('at the end'\)", said)
 
 

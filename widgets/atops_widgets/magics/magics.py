@@ -13,12 +13,14 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from atops.base.errors import InvalidOption
+from atops.base.trace.event_log import Closable
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS
 from atops.kernels.programs.program import compile_source
 from atops.runtime.driver import Driver, board_of, default_driver
 from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe
+from atops.trace.awaited import awaited
 from atops.trace.text import format_bytes
 from atops_widgets.feed.columns import plural
 from atops_widgets.magics.checking import check_cell
@@ -88,16 +90,21 @@ class CellTimeline:
         self._shell = shell
         self._named: str | None = None  # what stands behind the magic of the cell that runs; None for other cells
         self._driver: Driver | None = None
-        self._position = 0
+        self._position = self._began = 0
+        self._hold: Closable | None = None  # of the waits of the cell
 
     def before(self, info: ExecutionInfo) -> None:
         """Note where the driver's trace ends as a cell begins."""
         self._named = _argument(info.raw_cell or "")
-        self._driver, self._position = None, 0
+        self._driver, self._position, self._began = None, 0, 0
+        self._let_go()
         if self._named is not None:
             self._driver = self._found() if self._named else default_driver()
         if self._driver is not None:
-            self._position = self._driver.tracer.statistics().emitted
+            tracer = self._driver.tracer
+            self._position, self._began = tracer.statistics().emitted, tracer.clock.now()
+            if tracer.capacity:
+                self._hold = tracer.hold(tracer.capacity)
 
     def after(self, _result: object = None) -> None:
         """Show what ended while the cell ran, and say how much is still under way."""
@@ -108,11 +115,19 @@ class CellTimeline:
         if driver is None:
             print(f"{MAGIC} {named}: the notebook has no driver called {named!r}", file=sys.stderr)
             return
-        trace = _since(driver, self._position)
+        trace = _since(driver, self._position, self._began)
+        self._let_go()
         if trace.records:
             display(Timeline(trace))  # type: ignore[no-untyped-call]  # IPython has no types
+        if trace.waits:
+            display(awaited(trace))  # type: ignore[no-untyped-call]
         for remark in _remarks(trace, driver):
             print(remark)
+
+    def _let_go(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.close()
 
     def _found(self, name: str | None = None) -> Driver | None:
         found = self._shell.user_ns.get(name or self._named or "")
@@ -124,13 +139,14 @@ def as_comment(lines: list[str]) -> list[str]:
     return [f"# {lines[0]}", *lines[1:]] if lines and _argument(lines[0]) is not None else lines
 
 
-def _since(driver: Driver, position: int) -> Trace:
-    """Return what a driver's tracer got since a position, with its samples of memory and its names."""
+def _since(driver: Driver, position: int, began: int) -> Trace:
+    """Return what a driver's tracer got since a position, with its samples, its names and the waits since `began`."""
     batch, names = driver.tracer.since(position), driver.tracer.names()
     first = min((record.submitted_ns for record in batch.records), default=0)
     counters = tuple(sample for sample in driver.tracer.counters() if sample.at_ns >= first)
     races = tuple(race for race in driver.tracer.races() if race.at_ns >= first) if batch.records else ()
-    return Trace(tuple(batch.records), counters, names, batch.missed, races=races)
+    waits = tuple(wait for wait in driver.tracer.waits() if wait.started_ns >= began)
+    return Trace(tuple(batch.records), counters, names, batch.missed, races=races, waits=waits)
 
 
 def _argument(cell: str) -> str | None:
