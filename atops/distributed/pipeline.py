@@ -27,6 +27,7 @@ __all__ = ("ClusterPipeline", "PlainPipeline", "pipeline")
 
 LARGEST = "1 TiB"  # bytes of a chunk that Dask does not warn of
 MOST_SECONDS = 60.0  # until the workers have ended what they had
+CLOSED = ("closing", "closed")  # a client
 AHEAD = 2  # chunks in flight for each thread of the workers, unless told otherwise
 
 
@@ -66,13 +67,15 @@ def pipeline(
     client = check_client(client)
     chain = (stages,) if callable(stages) else tuple(stages)
     check_stages(chain)
+    if devices is not None and not isinstance(devices, Sequence):
+        raise InvalidType(f"devices are {devices!r}; expected ordinals of devices of the boards: [0, 1], range(2)")
     if devices is not None and (not devices or not all(whole(each) and each >= 0 for each in devices)):
         raise InvalidValue(f"devices are {devices!r}; expected ordinals of devices of the workers' boards")
     if options is not None and not isinstance(options, EmulatorOptions):
         raise InvalidType(f"the options are {options!r}; expected EmulatorOptions")
     names = tuple(str(getattr(each, "__name__", None) or type(each).__name__) for each in chain)
     parts = (part for number, each in enumerate(chain) for part in _parts(f"stage {number}, {names[number]}", each))
-    what = f"the stage {chain[0]!r}" if len(chain) == 1 else f"the stages {', '.join(names)}"
+    what = f"the stage{'s' if len(chain) > 1 else ''} {', '.join(names)}"
     job = Job(
         secrets.token_hex(4), "|".join(names) or "copy", sendable(what, chain, parts), names,
         None if devices is None else tuple(devices), options, versions(),
@@ -223,6 +226,8 @@ class PlainPipeline(Iterator[Any]):
                 raise StopIteration
             raise IllegalState("the pipeline is closed")
         try:
+            if (client := self._work.client).status in CLOSED:
+                raise IllegalState(f"{client!r} was closed before its pipeline {self._work.job.name} was over")
             self._fill()
             if self._window:
                 index, future = self._window.popleft()
@@ -264,7 +269,7 @@ class PlainPipeline(Iterator[Any]):
             for _, future in self._window:
                 future.release()
             self._window.clear()
-            if self._opened:
+            if self._opened and self._work.client.status not in CLOSED:
                 self._work.client.sync(self._work.abort)
         finally:
             if isinstance(self._source, GeneratorType):

@@ -334,6 +334,7 @@ def test_a_lost_scheduler_is_told() -> None:
     (dict(in_flight=0), InvalidValue, "in_flight is 0; expected at least 1"),
     (dict(devices=[]), InvalidValue, r"devices are \[\]; expected ordinals"),
     (dict(devices=[-1]), InvalidValue, r"devices are \[-1\]; expected ordinals"),
+    (dict(devices=2), InvalidType, r"devices are 2; expected ordinals .*: \[0, 1\], range\(2\)"),
     (dict(options=5), InvalidType, "the options are 5; expected EmulatorOptions"),
     (dict(stages=[plus, lambda stream, array: (LOCK, array)[1]]), InvalidType,
      "cannot be sent to a worker: 'LOCK' of stage 1, <lambda> cannot be pickled: cannot pickle '_thread.lock'"),
@@ -354,7 +355,12 @@ def test_a_closed_client_and_trio_are_refused(cluster: Any) -> None:
             atops.distributed.pipeline(chunks(1), plus, client)
 
     anyio.run(main, backend="trio")
+    begun = atops.distributed.pipeline(chunks(9), plus, client, in_flight=2)
+    next(begun)
     client.close()
+    with pytest.raises(IllegalState, match="was closed before its pipeline plus was over"):
+        next(begun)
+    begun.close()
     with pytest.raises(IllegalState, match="is closed; one that runs is needed"):
         atops.distributed.pipeline(chunks(1), plus, client)
 

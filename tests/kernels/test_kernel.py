@@ -97,6 +97,8 @@ def test_a_kernel_of_a_compiled_text_is_pickled_as_its_image():
     module = k.compile(text, "text")
     again, other = pickle.loads(pickle.dumps((module.one, module.two)))
     assert (repr(again), repr(other)) == (repr(module.one), repr(module.two)) and again is not module.one
+    copied = pickle.loads(pickle.dumps(module))
+    assert copied.one is again and pickle.loads(pickle.dumps(copied)) is copied
     assert pickle.loads(pickle.dumps(again)) is again and again.function.__globals__ is other.function.__globals__
 
 

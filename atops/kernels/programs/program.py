@@ -157,6 +157,11 @@ class Module:
         """Return a kernel that runs on the chips of the module's target, unless it named one of its own."""
         return kernel.held_to(kernel.arch or self.target.name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as the image that it is of, which the process that reads it compiles. Raises InvalidHandle."""
+        self._definitions(make=False)
+        return _module_of, (self._image().to_bytes(),)
+
     def __repr__(self) -> str:
         if self._define is None:
             return f"<Module {self.name}, unloaded>"
