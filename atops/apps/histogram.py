@@ -6,8 +6,6 @@ threads of a block meet in shared memory, and each block leaves a result of its 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from atops import DeviceArray, Stream
@@ -32,7 +30,7 @@ async def byte_histogram(data: k.Span, counts: k.Span) -> None:
     with k.dte_scope() as even, k.dte_scope() as odd:
         contexts = (even, odd)  # one for each buffer: a context has one transfer in flight
 
-        def trigger(turn: int) -> tuple[Any, k.event]:
+        def trigger(turn: int) -> tuple[k.Span, k.event]:
             """Start bringing in a tile; return where it will be, and the event that says it is there."""
             part = share[turn]
             tile = buffers[turn % 2][: part.stop - part.start]  # the very last tile may be short

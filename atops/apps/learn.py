@@ -9,7 +9,6 @@ import sys
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from atops.base.errors import InvalidValue
 from atops.lessons.grading import grade
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print grades as JSON, one a line")
 
 
-def main(arguments: Any) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """List, open or grade lessons. Returns 0, 1 where a file did not pass, 2 for bad input."""
     try:
         if arguments.grade:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import Process
@@ -22,7 +22,7 @@ from atops.checking.check import MOST_STEPS
 
 __all__ = ("Child", "Refused", "Sessions")
 
-Answer = dict[str, Any]  # an object of JSON
+Answer = dict[str, object]  # an object of JSON
 MOST_SESSIONS: Final = 8
 MOST_SOURCE: Final = 1 << 20  # characters
 MOST_ANSWER: Final = 1 << 24  # bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Literal
+from typing import Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -20,7 +20,7 @@ that repeats it. `start` lets you be the scheduler: `list_choices`, `pick` what 
 is a path (`script`) or a text (`source`), and a `function` of it: a coroutine function without arguments; without one
 all of it runs, as a main program does."""
 
-Answer = dict[str, Any]  # what a session answered: JSON
+Answer = dict[str, object]  # what a session answered: JSON
 Backend = Literal["asyncio", "trio"]
 
 

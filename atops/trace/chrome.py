@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from atops.base.trace.records import (
     MOVES,
@@ -56,7 +56,7 @@ TAIL: Final = {"ph": "s"}  # of an arrow
 HEAD: Final = {"ph": "f", "bp": "e"}
 OVER: Final = frozenset({ThreadState.ENDED, ThreadState.FAILED})
 
-Event: TypeAlias = dict[str, Any]
+Event: TypeAlias = dict[str, object]
 
 
 def to_chrome(

@@ -7,7 +7,6 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any
 
 import trio
 
@@ -131,7 +130,7 @@ class TrioLoop(LoopAdapter):
         finally:
             host.has_waited(source)
 
-    def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
+    def call(self, function: Callable[[object], object], argument: object, context: Context) -> None:
         """Call it here and now, and log what it raises: it would crash the whole run."""
         try:
             context.run(function, argument)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.trace.tracer import Kind
@@ -39,7 +39,7 @@ OBSERVERS = Lane("done callback")  # for done callbacks and those that read trac
 class Call(NamedTuple):
     """Call a host function or coroutine function in stream order."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     arguments: tuple[object, ...]
     holds: bool
     wants_error: bool

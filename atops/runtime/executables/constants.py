@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -164,7 +164,7 @@ class Constants:
                 del self._loaded[place]
 
 
-def _allocate(context: Any, nbytes: int, label: str, bundle: ResourceBundle | None) -> Buffer:
+def _allocate(context: DeviceContext, nbytes: int, label: str, bundle: ResourceBundle | None) -> Buffer:
     if bundle is not None:
         return bundle.allocate(nbytes)
     return Device(context.ordinal, context.board.driver).allocate(nbytes, label=label)

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import numpy as np
 
@@ -422,7 +422,7 @@ class _LaterNumbers(Sequence[int]):
         return repr(self[:]) if self._completion.state == "done" else f"<{self._completion.state}>"
 
 
-def _typed_memory(pointer: object, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> DeviceArray:
+def _typed_memory(pointer: object, dtype: np.dtype[np.generic], shape: tuple[int, ...], what: str) -> DeviceArray:
     nbytes = math.prod(shape) * dtype.itemsize
     return device_memory(pointer, nbytes, what, plain=False).view(dtype, shape)
 
