@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, Trace
 from atops_widgets import Dashboard, Feed, Timeline
 from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
@@ -275,3 +275,9 @@ def test_picture(host: Host, theme: str) -> None:
     assert shown.get("getComputedStyle(view.root).backgroundColor") == {
         "light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)",
     }[theme]  # fmt: skip
+
+
+def test_what_has_no_records_has_no_axis():
+    """Its window is no time of any program's: it says that nothing was recorded."""
+    drawn = Timeline(Trace()).to_svg()
+    assert "no records yet" in drawn and " ns<" not in drawn

@@ -141,7 +141,8 @@ def _draw(
     def x_of(at: float) -> float:
         return float(MARGIN + (at - told["window"][0]) * scale)
 
-    _axis(drawing, told["window"], x_of, bottom)
+    if told["rows"]:
+        _axis(drawing, told["window"], x_of, bottom)
     _rows(drawing, told["rows"], tops)
     places: list[MarkPlace] = []
     for shape in scene.rows(*SHAPE):
