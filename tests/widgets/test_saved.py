@@ -39,8 +39,9 @@ def saved() -> NotebookNode:
 
 
 def shown(notebook: NotebookNode, cell: int) -> Any:
-    """Return what a cell shows, by types."""
-    return notebook.cells[cell].outputs[-1].data
+    """Return the picture that a cell shows, by types; below one is a table of where the cell waited."""
+    pictures = [each.data for each in notebook.cells[cell].outputs if "text/html" in each.get("data", ())]
+    return next(each for each in reversed(pictures) if "awaited here" not in each["text/html"])
 
 
 def test_what_is_over_needs_no_widgets(saved: NotebookNode) -> None:
