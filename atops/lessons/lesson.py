@@ -27,6 +27,7 @@ Program: TypeAlias = Callable[..., Awaitable[object]]
 PLAIN = EmulatorOptions(devices=1, arch="gcu300", seed=0, workers=1)
 STRICT = replace(PLAIN, strict=True)
 TIMED = replace(PLAIN, clock="virtual")
+DRAWN = replace(TIMED, schedule="plain")  # which sees that nothing is left to run
 
 
 @dataclass(frozen=True)
@@ -141,16 +142,20 @@ class Lesson:
         if type(case) is not int or not 0 <= case < len(self.cases):
             raise InvalidValue(f"case {case!r}; {self.title!r} has cases 0 to {len(self.cases) - 1}")
 
-        async def shown() -> Profile:
-            with profile() as drawn:
-                try:
-                    await self.program(task, *self.cases[case])
-                except Exception as error:
-                    print(f"the run ended with {type(error).__name__}: {error}")
-            return drawn
+        drawn = profile()
 
-        found: Profile = off_loop(lambda: run(shown, TIMED))
-        return found
+        def draw() -> None:
+            with drawn:
+                try:
+                    run(self.program, DRAWN, task, *self.cases[case])
+                except Exception as error:  # a deadlock, too, which ends the run
+                    first: BaseException = error
+                    while isinstance(first, BaseExceptionGroup):
+                        first = first.exceptions[0]
+                    print(f"the run ended with {type(first).__name__}: {first}")
+
+        off_loop(draw)
+        return drawn
 
     def hint(self) -> str:
         """Return the next hint; after the last one, that again."""

@@ -207,6 +207,15 @@ def test_a_lesson_of_ones_own():
         Lesson("Plain", lambda task: None, [(1,)], hints=("Count.",))
 
 
+@each
+def test_what_is_wrong_is_drawn_as_far_as_it_comes(name: str):
+    """The picture of a task as the learner finds it, a deadlock too."""
+    names = LESSONS[name].executed("task")
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        names["lesson"].picture(names[LESSONS[name].task])
+    assert ("WouldDeadlock" in said.getvalue()) == (name.startswith("08"))
+
+
 @pytest.mark.asyncio
 async def test_lessons_work_inside_a_running_loop():
     """As in a notebook's cell: they are judged, drawn and played on another thread."""
