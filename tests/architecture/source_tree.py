@@ -75,7 +75,7 @@ FOLDERS = (
     (
         "atops_widgets.feed", "atops_widgets.drawing", "atops_widgets.timeline", "atops_widgets.queues",
         "atops_widgets.memory_map", "atops_widgets.cluster_grid", "atops_widgets.scheduler", "atops_widgets.race_view",
-        "atops_widgets.compare_view", "atops_widgets", "atops_widgets.magics",
+        "atops_widgets.compare_view", "atops_widgets.allocations", "atops_widgets", "atops_widgets.magics",
     ),
     ("benchmarks.measuring", "benchmarks.bare", "benchmarks.programs", "benchmarks.rows", "benchmarks"),
 )  # fmt: skip

@@ -15,6 +15,7 @@ single HTML page and text. Selecting an operation in one marks it in all.
     cluster_grid/  the blocks and threads of one launch, step by step
     scheduler/     a program stopped at each choice, and a check of it while it runs
     race_view/     what the detectors have found: both sides, lines, bytes, and the order that is missing
+    allocations/   who held memory, how much and how long
     compare_view/  two runs beside each other, and where they differ first
     magics/        `%load_ext atops_widgets`, and failures as a notebook shows them
     dashboard      `watch()`: all widgets of one feed, linked
@@ -30,6 +31,7 @@ except ModuleNotFoundError as missing:
         f"atops_widgets needs the package {missing.name}: pip install 'atops[notebook]'", name=missing.name
     ) from missing
 
+from atops_widgets.allocations.allocations import Allocations
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
 from atops_widgets.compare_view.compare_view import Compare
 from atops_widgets.dashboard import WIDGETS, Dashboard, watch
@@ -45,6 +47,7 @@ from atops_widgets.timeline.timeline import Timeline
 
 __all__ = (
     "WIDGETS",
+    "Allocations",
     "ClusterGrid",
     "Compare",
     "Dashboard",
