@@ -59,7 +59,7 @@ def test_each_allocation_is_a_band_of_its_line(trace: Trace, tmp_path: Path) -> 
 def test_what_has_no_allocations_says_so() -> None:
     """As a trace without details; what is no trace is refused."""
     assert "record it inside" in Allocations(Trace()).to_text() and "record it inside" in Allocations(Trace()).to_svg()
-    with pytest.raises(InvalidValue, match="expect a trace"):
+    with pytest.raises(InvalidValue, match="expected a trace"):
         Allocations(5)  # type: ignore[arg-type]
 
 

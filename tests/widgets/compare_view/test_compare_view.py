@@ -45,7 +45,7 @@ def test_traces_and_files(tmp_path: Path) -> None:
     assert "&lt;after&gt;" in page and "<after>" not in page and page.count("<svg") >= 2
     assert "only here" in page and page in (tmp_path / "both.html").read_text("utf-8")
     assert "they differ from command" in view.to_text() and "wait for event" in view.to_text()
-    with pytest.raises(InvalidValue, match="a run expects a trace"):
+    with pytest.raises(InvalidValue, match="expected a trace"):
         Compare(5, traced(True))  # type: ignore[arg-type]
 
 

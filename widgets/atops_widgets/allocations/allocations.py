@@ -8,22 +8,19 @@ import string
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
-from atops.base.errors import InvalidValue
-from atops.base.trace.records import Place, Trace
+from atops.base.trace.records import Place
 from atops.device.call_site import file_shown
-from atops.runtime.driver import Driver
-from atops.trace.file import load
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.allocations.lives import Life, Line, lines_of, lives_of, stacked
 from atops_widgets.drawing.svg import Drawing, moment, ticks
 from atops_widgets.drawing.theme import LAYOUT, Theme, style_sheet
 from atops_widgets.feed.columns import plural
+from atops_widgets.feed.feed import TraceSource, trace_of
 
 __all__ = ("Allocations",)
 
-Source: TypeAlias = Trace | Driver | str | os.PathLike[str]
 COLOURS: Final = ("k6", "k0", "k1", "k5", "k10", "k2", "k4", "k13")  # of lines, and of those behind them the last
 REST: Final = "k8"
 MARGIN: Final = 10
@@ -52,9 +49,9 @@ class Allocations:
 
     label: ClassVar[str] = "Allocations"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TraceSource) -> None:
         """Take a trace. Raises InvalidValue for what is none, or a file without a trace."""
-        trace = self._trace = _trace(source)
+        trace = self._trace = trace_of(source)
         self.lives: Sequence[Life] = lives_of(trace)
         moments = [each.at_ns for each in trace.changes] + [each.finished_ns for each in trace.records]
         self._span = (min(moments, default=0), max(moments, default=0))
@@ -176,13 +173,3 @@ def _where(place: Place | None) -> str:
 
 def _text(place: Place | None) -> str:
     return "" if place is None else linecache.getline(place.file, place.line).strip()[:80]
-
-
-def _trace(source: Source) -> Trace:
-    if isinstance(source, str | os.PathLike):
-        return load(Path(source))
-    if isinstance(source, Driver):
-        return source.tracer.snapshot()
-    if not isinstance(source, Trace):
-        raise InvalidValue(f"allocations expect a trace, the path of a trace file or a driver, got {source!r}")
-    return source

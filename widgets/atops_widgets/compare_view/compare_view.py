@@ -7,26 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 from atops.base.choice import Plain, Random
-from atops.base.errors import InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Trace
 from atops.checking.drawing import difference
 from atops.checking.runner import Program
 from atops.checking.stepper import Stepper, off_loop
-from atops.runtime.driver import Driver
 from atops.runtime.driver_board import STARTS, STARTS_LOCK, Board
 from atops.runtime.run import run
 from atops.trace.compare import Comparison, Pair, compare, told
-from atops.trace.file import load
 from atops_widgets.drawing.theme import LAYOUT, Theme, style_sheet
+from atops_widgets.feed.feed import TraceSource, trace_of
 from atops_widgets.timeline.timeline import Timeline
 
 __all__ = ("Compare",)
 
-Source: TypeAlias = Trace | Driver | str | os.PathLike[str]
 SHOWN: Final = 300  # rows of the table
 CELL: Final = 'style="text-align:left;vertical-align:top;padding:1px 14px 1px 0"'
 STYLE: Final = f"""<style>{style_sheet(":is(.atops,.atops-svg)")}{LAYOUT}
@@ -50,9 +47,9 @@ class Compare:
 
     label: ClassVar[str] = "Comparison"
 
-    def __init__(self, one: Source, other: Source, names: tuple[str, str] = ("first", "second")) -> None:
+    def __init__(self, one: TraceSource, other: TraceSource, names: tuple[str, str] = ("first", "second")) -> None:
         """Take two runs, and what they are called. Raises InvalidValue for what is none, or a file without a trace."""
-        self.comparison: Comparison = compare(_trace(one), _trace(other))
+        self.comparison: Comparison = compare(trace_of(one), trace_of(other))
         self.names = names
         self.choices: tuple[str, ...] = ()
         """Of two runs under schedules: the lines that say which choice is the first that differs; none if none does."""
@@ -142,16 +139,6 @@ class Compare:
 
     def __repr__(self) -> str:
         return f"<Compare of {self.names[0]} and {self.names[1]}: {self.comparison.verdict}>"
-
-
-def _trace(source: Source) -> Trace:
-    if isinstance(source, str | os.PathLike):
-        return load(Path(source))
-    if isinstance(source, Driver):
-        return source.tracer.snapshot()
-    if not isinstance(source, Trace):
-        raise InvalidValue(f"a run expects a trace, the path of a trace file or a driver, got {source!r}")
-    return source
 
 
 def _traced(

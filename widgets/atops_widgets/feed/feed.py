@@ -40,7 +40,10 @@ from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, C
 from atops_widgets.feed.links import Links, line_of
 from atops_widgets.feed.pace import SHARE, Pace
 
-__all__ = ("CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "Watcher", "feed_of", "new_feed")
+__all__ = (
+    "CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "TraceSource", "Watcher", "feed_of", "new_feed",
+    "trace_of",
+)  # fmt: skip
 
 NOTHING: Final = -1
 
@@ -94,6 +97,7 @@ class Selection:
 
 
 FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
+TraceSource: TypeAlias = Trace | Driver | str | os.PathLike[str]
 
 MOST_RACES: Final = 100  # that a page is told; the newest
 FINISHED: Final = TraceRecord._fields.index("finished_ns")
@@ -441,6 +445,17 @@ class Feed:
 
 FEEDS: WeakValueDictionary[int, Feed] = WeakValueDictionary()  # by the id of their driver, which they keep alive
 LOCK: Final = fork_safe(threading.Lock())
+
+
+def trace_of(source: TraceSource) -> Trace:
+    """Return a trace: itself, that of a driver up to now, or that of a file. Raises InvalidValue for what is none."""
+    if isinstance(source, str | os.PathLike):
+        return load(Path(source))
+    if isinstance(source, Driver):
+        return source.tracer.snapshot()
+    if not isinstance(source, Trace):
+        raise InvalidValue(f"expected a trace, the path of a trace file or a driver, got {source!r}")
+    return source
 
 
 def feed_of(source: FeedSource = None) -> Feed:
