@@ -303,6 +303,8 @@ class CommandDetector:
                     at = lines[line, relaxed, part] = copy(parts)
                     at.line, at.signal, at.part = line, relaxed, part
                 self._note(at, memory, start, stop, write, found, late=True)
+            for memory in _freed_under(item, footprint) if failure is not None else ():
+                self._note(epoch, memory, 0, memory.size, False, found, late=True)
             if parts is not epoch:
                 epoch.come_after_heard()
                 self._device(epoch.device).learned[epoch.order] = epoch
@@ -705,3 +707,10 @@ def detecting(board: Board, runs: Mapping[type, Run]) -> tuple[CommandDetector |
         return None, runs
     detector = CommandDetector(board)
     return detector, detector.watching(runs)
+
+
+def _freed_under(item: Completion, footprint: list[Touched]) -> list[Allocation]:
+    """Return the memory that a failed launch was given, which was freed before a thread could touch it."""
+    touched = [memory for memory, *_ in footprint]
+    given: tuple[Allocation, ...] = item.command.bound.allocations
+    return [memory for memory in given if not memory.alive and not any(each is memory for each in touched)]

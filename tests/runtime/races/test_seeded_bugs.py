@@ -1223,3 +1223,24 @@ def test_memory_that_no_reference_is_left_to_is_freed_behind_all_that_used_it(he
 
     report = atops.run(main, atops.EmulatorOptions(detect=True))
     assert bool(report.races) is held, str(report)
+
+
+def test_memory_that_is_freed_under_a_launch_is_named_wherever_the_launch_stands() -> None:
+    """Before it begins, before a thread has touched it, and later: in each order of the streams."""
+
+    @k.kernel
+    async def add(x: k.Span[np.float32]) -> None:
+        x[k.threadIdx.x] += 1
+
+    async def main() -> None:
+        one, two = pair(atops.Device(0))
+        x = one.zeros(N)
+        await one
+        two.launch(add, (1, 4), x)
+        one.free(x)
+        await over(one, two)
+
+    for seed in range(20):
+        atops.run(main, atops.EmulatorOptions(detect=True, schedule="random", seed=seed))
+        (race,) = atops.report().races
+        assert race.kind == "freed while in use" and {race.first.actor, race.second.actor} == {"one", "two"}
