@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from atops_widgets.feed.pace import call_soon
+
 T = TypeVar("T")
 
 FLAGS = (
@@ -286,11 +288,14 @@ class Shown:
         self.host.thread.call(self.host.page.locator(self.selector).screenshot, path=path)
 
     def _hear(self) -> None:
-        """Return when Python has heard all that the page has sent: what a test does next comes after it.
+        """Return when Python has done all that the page has asked for: what a test does next comes after it.
 
         In a notebook's page, where messages go through a kernel, it returns at once.
         """
         self.host.evaluate("() => window.heard?.()")
+        done = threading.Event()
+        call_soon(done.set)  # widgets answer on this thread, in order
+        assert done.wait(SECONDS)
 
     def _view(self) -> str:
         return "const view = document.querySelector(selector)?.atops;"
