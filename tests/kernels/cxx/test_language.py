@@ -38,6 +38,16 @@ __global__ void spaces(float *out, const float *x, int n) {
     __syncthreads();
     out[blockIdx.x * blockDim.x + me] = total + shared[n - 1 - me];
 }
+__global__ void early(float *out) {  // some threads have left before others begin, the rest wait for each other
+    __local__ float own[64];
+    __shared__ tte::barrier<SIP> waiting(6);
+    int me = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int i = 0; i < 64; ++i) own[i] = 100 + me;
+    if (threadIdx.x % 2) waiting.arrive_and_wait();
+    float sum = 0;
+    for (int i = 0; i < 64; ++i) sum += own[i];
+    out[me] = sum / 64;
+}
 __global__ void filled(float *out) { fill<float>(out + 4 * threadIdx.x, 0.5f + threadIdx.x, 4); }
 """
 
@@ -48,6 +58,9 @@ def test_memory_spaces(run: Any) -> None:
     got = run(SPACES, "spaces", (2, 12, 1024), FLOATS * 0, FLOATS, 12)
     totals = np.repeat(FLOATS.reshape(2, 12).sum(1) * 2, 12)
     assert np.array_equal(got, totals + np.tile(np.arange(11, -1, -1), 2))
+    for seed in (None, 1, 2):
+        got = run(SPACES, "early", (2, 12), FLOATS * 0, options=EmulatorOptions(seed=seed))
+        assert got.tolist() == (FLOATS + 100).tolist()
     assert run(SPACES, "filled", (1, 6), FLOATS * 0).tolist() == np.repeat(np.arange(6) + 0.5, 4).tolist()
 
 

@@ -32,6 +32,7 @@ struct Fiber {
     uint8_t arrival;
     struct Place *places;  // what its lines have of L1
     uint32_t place_count, place_room;
+    const Pad *l1;
     uint64_t l1_top;
     bool constructs;  // what its whole block finds constructed: nothing comes in between
     Fiber *next_free;

@@ -283,7 +283,7 @@ void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site)
     Fiber *fiber = enter(own, site);
     for (uint32_t each = 0; each < fiber->place_count; ++each)
         if (fiber->places[each].key == key) return *fresh = false, fiber->places[each].bytes;
-    const Pad &l1 = own->run->places[fiber->block].l1[fiber->thread];
+    const Pad &l1 = *fiber->l1;
     uint64_t from = behind(own, fiber->l1_top, l1, align);
     if (from + bytes > l1.capacity)
         failf(Fault::out_of_resources, site, "%zu bytes of local memory do not fit: %llu of the %llu bytes of L1 are in "
@@ -330,7 +330,7 @@ void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, c
     if (bytes == 0) return;
     const BlockPlace &place = run->places[fiber->block];
     Space space = operand.space;
-    if (inside(place.l1[fiber->thread], low, high)) {
+    if (inside(*fiber->l1, low, high)) {
         if (space == Space::unknown || space == Space::local) return;
         failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the thread's L1", role,
               space == Space::global ? "global" : "shared");
@@ -468,8 +468,24 @@ constexpr Runtime RUNTIME = {
 
 // ---- threads from their beginning to their end
 
+// Give a thread that begins an L1. Where accesses are not watched it is the one that was used last, which the processor's
+// caches still hold: most threads run from their beginning to their end, and then one L1 serves them all.
+void give_l1(Scheduler *own, Fiber *fiber) {
+    BlockState &block = own->blocks[fiber->block];
+    const Pad *pads = own->run->places[fiber->block].l1;
+    if (own->watch) {
+        fiber->l1 = &pads[fiber->thread];
+    } else if (block.left.empty()) {
+        fiber->l1 = &pads[block.begun++];
+    } else {
+        fiber->l1 = block.left.back();
+        block.left.pop_back();
+    }
+}
+
 void begin() {
     Scheduler *own = here;
+    give_l1(own, own->current);
     own->run->enter(own->run->arguments);
     own = here;  // as it was, but the compiler need not know
     Fiber *fiber = own->current;
@@ -477,6 +493,7 @@ void begin() {
     fiber->state = State::over;
     ++own->over;
     ++own->blocks[fiber->block].over;
+    own->blocks[fiber->block].left.push_back(fiber->l1);
     if (Fiber *next = own->run->choose ? nullptr : take_next(own)) {
         own->current = next;
         set_slots(own, next);
@@ -637,6 +654,7 @@ int32_t atops_run(Run *run) {
             fiber->arrival = 0;
             memset(fiber->arrivals, 0, sizeof fiber->arrivals);
             fiber->place_count = 0;
+            fiber->l1 = &run->places[block].l1[thread];
             fiber->l1_top = 0;
             fiber->constructs = false;
             prepare(fiber, begin);

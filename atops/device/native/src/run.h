@@ -15,8 +15,9 @@ struct Watch;
 struct BlockState {
     std::vector<Fiber *> arrived;  // at the block's barrier
     std::vector<Place> places;     // what its lines have of L2
+    std::vector<const Pad *> left;  // L1s of threads that are over, the last one behind
     uint64_t top = 0;
-    uint32_t over = 0;
+    uint32_t over = 0, begun = 0;
 };
 
 struct Scheduler {

@@ -188,7 +188,7 @@ bool of_module(const Watch *watch, uint64_t low, uint64_t high) {
 
 // Whether no other thread reaches what lies here.
 bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t low, uint64_t high) {
-    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
+    const Pad &l1 = *fiber->l1;
     auto stack = reinterpret_cast<uint64_t>(fiber->stack), top = reinterpret_cast<uint64_t>(fiber->top);
     return begins_in(l1, low) || (low >= stack && low < top) || of_module(watch, low, high);
 }
@@ -210,7 +210,7 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
     const Fiber *of = nullptr;
     for (const Fiber *each : watch->own->fibers) {
         const BlockPlace &place = run->places[each->block];
-        if (begins_in(place.l1[each->thread], low)) what = "local memory", of = each;
+        if (begins_in(*each->l1, low)) what = "local memory", of = each;
         if (begins_in(place.l2, low)) what = "shared memory of the block", of = each;
         if (low >= reinterpret_cast<uint64_t>(each->stack) && low < reinterpret_cast<uint64_t>(each->top))
             what = "a variable on the stack", of = each;
@@ -231,7 +231,7 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     Fiber *fiber = touch.fiber;
     Run *run = watch->run;
     const BlockPlace &place = run->places[fiber->block];
-    const Pad &l1 = place.l1[fiber->thread];
+    const Pad &l1 = *fiber->l1;
     if (begins_in(l1, low)) {
         Actor &actor = *touch.actor;
         if (actor.place >= fiber->place_count || !within(fiber->places[actor.place], low, high)) {
@@ -725,7 +725,7 @@ void watch_issue(Watch *watch, const Fiber *fiber, const Context *context, Site 
                                         [&](const Flight &each) { return each.number == touch.flight; }));
     watch->flights.push_back({context, fiber, touch.where(), touch.flight, watch->parts});
     enter_parts(touch, watch->flights.back().parts);
-    const Pad &l1 = watch->run->places[fiber->block].l1[fiber->thread];
+    const Pad &l1 = *fiber->l1;
     for (bool write : {false, true}) {
         Actor::Near near{~uint64_t(0), 0, write, touch.flight};
         for (const Flight::Part &each : watch->parts)
@@ -748,7 +748,7 @@ void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
     near.erase(std::remove_if(near.begin(), near.end(), [&](const auto &each) { return each.flight == flight.number; }),
                near.end());
     touch.landed = waiter.landed = flight.number;
-    const Pad &l1 = watch->run->places[flight.fiber->block].l1[flight.fiber->thread];
+    const Pad &l1 = *flight.fiber->l1;
     for (bool write : {false, true})
         for (const Flight::Part &each : flight.parts) {
             if (each.write != write) continue;
