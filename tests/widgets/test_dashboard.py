@@ -10,9 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from comm.base_comm import BaseComm
+from ipywidgets import Widget
 
 import atops
 from atops_widgets import ClusterGrid, Dashboard, Timeline, watch
+from atops_widgets.dashboard import PartComm
+from atops_widgets.drawing.base import TraceWidget
 from tests.widgets.cluster_grid_traces import total
 from tests.widgets.dashboard_traces import LAUNCH, moment, pipeline
 from tests.widgets.host import BrowserThread, Host, Shown
@@ -211,3 +215,28 @@ def test_picture(wide: Host, tmp_path: Path, theme: str) -> None:
     """The picture of the documentation: a pipeline under way, and the threads of the kernel that is selected."""
     opened(wide, tmp_path, theme)["timeline"].until("view.rects.some((r) => r.mark)")
     keep(wide.shown("main"), "dashboard", theme)
+
+
+class SilentComm(BaseComm):
+    """A comm that ends nowhere."""
+
+    def publish_msg(self, *_: object, **__: object) -> None:
+        """Send nothing."""
+
+
+def test_parts_keep_their_way_to_the_page() -> None:
+    """Where each widget that is made is given a comm of its own, as in marimo, those of parts are still the board's."""
+    given: list[Widget] = []
+
+    def give(widget: Widget) -> None:
+        given.append(widget)
+        widget.comm = SilentComm(comm_id=f"given{len(given)}")
+
+    Widget.on_widget_constructed(give)
+    try:
+        board = watch(double_buffering())
+    finally:
+        Widget.on_widget_constructed(None)
+    assert [*board.widgets, board] == [widget for widget in given if isinstance(widget, Dashboard | TraceWidget)]
+    assert all(isinstance(widget.comm, PartComm) for widget in board.widgets)
+    board.close()

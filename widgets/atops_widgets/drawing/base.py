@@ -211,6 +211,8 @@ class TraceWidget(FeedWidget):
         self.feed = feed
         self.prepare()
         super().__init__(feed, table={**table, "label": self.label, "script": self.script}, **own)
+        if board is not None:
+            self.comm = board  # a notebook such as marimo gives each widget that is made a comm of its own
         if self.details:
             self.feed.ask_details()
         if self.threads:
