@@ -69,3 +69,25 @@ def test_functions(run: Any) -> None:
             expected = np.asarray(compute(x, y) if row.name in OF_TWO else compute(x)).astype(element)
             same = (got == expected) | ((got != got) & (expected != expected))
             assert same.all(), (row.name, form, x[~same][:3], got[~same][:3], expected[~same][:3])
+
+
+POWERS = "\n".join(f"""__global__ void {name}s(float *y, float *x, int n) {{
+    for (int i = 0; i < n; i += 128) *(__vector4 float *)(y + i) = {name}(*(__vector4 float *)(x + i));
+}}""" for name in ("exp", "sigmoid", "softplus"))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "softplus"])
+def test_powers_of_every_size(run: Any, name: str) -> None:
+    """From the least number that is not 0 to beyond the greatest, each rounded once from a double."""
+    random = np.random.default_rng(5)
+    sizes = np.concatenate([random.uniform(-110, 95, 1 << 16), random.standard_normal(1 << 15)])
+    edges = np.array([88.72283, 88.72284, -87.33655, -103.27893, -103.97208, 200, 201, -200, -201, 0, -0.0], np.float32)
+    steps = np.nextafter(edges, np.float32(np.inf)), np.nextafter(edges, np.float32(-np.inf))
+    x = np.resize(np.concatenate([*steps, edges, np.array(SPECIAL), sizes]).astype(np.float32), 3 << 15)
+    got = run(POWERS, f"{name}s", (1, 1), np.zeros_like(x), x, x.size)
+    with np.errstate(all="ignore"):
+        expected = numeric(name, x.dtype)(x)
+    assert expected.dtype == x.dtype
+    same = (got == expected) & (np.signbit(got) == np.signbit(expected)) | np.isnan(got) & np.isnan(expected)
+    assert same.all(), (x[~same][:3], got[~same][:3], expected[~same][:3])

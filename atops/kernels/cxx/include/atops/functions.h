@@ -11,7 +11,6 @@
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
 #define ATOPS_SIMD __attribute__((simd("notinbranch"), const))
 extern "C" {
-ATOPS_SIMD double exp(double) noexcept;
 ATOPS_SIMD double log(double) noexcept;
 ATOPS_SIMD double sin(double) noexcept;
 ATOPS_SIMD double cos(double) noexcept;
@@ -28,13 +27,28 @@ using Wider = std::conditional_t<std::is_same_v<T, float>, double, float>;
 template <class T, int BYTES>
 constexpr bool is_vector4 = BYTES == 512 && sizeof(T) < 8;
 
+// exp(x) of a double that is rounded to a float afterwards, in steps that the compiler takes for many lanes at once: the C
+// library's own is slow where one of them is infinite or underflows, as in every masked softmax.
+inline double exp_of(double x) {
+    constexpr double MAGIC = 0x1.8p52, HIGH = 0x1.62e42fefa3800p-1, LOW = 0x1.ef35793c76730p-45;  // ln 2 in two parts
+    x = x > 200 ? 200.0 : x < -200 ? -200.0 : x;  // beyond, a float is infinite or 0; what is no number stays so
+    double shifted = x * M_LOG2E + MAGIC, count = shifted - MAGIC;
+    double rest = (x - count * HIGH) - count * LOW, sum = 1.0 / 6227020800 * rest + 1.0 / 479001600;
+    sum = ((sum * rest + 1.0 / 39916800) * rest + 1.0 / 3628800) * rest + 1.0 / 362880;
+    sum = ((sum * rest + 1.0 / 40320) * rest + 1.0 / 5040) * rest + 1.0 / 720;
+    sum = ((sum * rest + 1.0 / 120) * rest + 1.0 / 24) * rest + 1.0 / 6;
+    sum = ((sum * rest + 0.5) * rest + 1) * rest + 1;
+    return sum * __builtin_bit_cast(double, (__builtin_bit_cast(unsigned long long, shifted) + 1023) << 52);
+}
+inline float exp_of(float x) { return exp(x); }
+
 template <class T>
 T positive_part(T x) { return x > 0 ? x : T(0); }
 template <class T>
-T softplus_of(T x) { return x != x ? x : positive_part(x) + log1p(exp(-fabs(x))); }
+T softplus_of(T x) { return x != x ? x : positive_part(x) + log1p(exp_of(-fabs(x))); }
 template <class T>
 T sigmoid_of(T x) {
-    T tail = exp(-fabs(x));
+    T tail = exp_of(-fabs(x));
     return (x >= 0 ? T(1) : tail) / (T(1) + tail);
 }
 inline double gelu_of(double x) { return x != x ? x : x < -40 ? -0.0 : x * 0.5 * erfc(-x * M_SQRT1_2); }
@@ -61,7 +75,7 @@ ATOPS_FUNCTION(log1p, ATOPS_OF_4, ::log1p(x))
 ATOPS_FUNCTION(sqrt, ATOPS_OF_4, ::sqrt(x))
 ATOPS_FUNCTION(rec, ATOPS_OF_1, W(1) / x)
 ATOPS_FUNCTION(rsqrt, ATOPS_OF_BOTH, W(1) / ::sqrt(x))
-ATOPS_FUNCTION(exp, ATOPS_OF_BOTH, ::exp(x))
+ATOPS_FUNCTION(exp, ATOPS_OF_BOTH, exp_of(x))
 ATOPS_FUNCTION(expm1, ATOPS_OF_4, ::expm1(x))
 ATOPS_FUNCTION(floor, ATOPS_OF_4, ::floor(x))
 ATOPS_FUNCTION(ceil, ATOPS_OF_4, ::ceil(x))
