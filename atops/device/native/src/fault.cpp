@@ -137,6 +137,9 @@ void handle(int number, siginfo_t *info, void *context) {
         } else if (info->si_code == SI_KERNEL) {  // the processor does not say which
             pending = Fault::illegal_address;
             snprintf(said, sizeof said, "used an address that no memory can have");
+        } else if (address == here) {
+            pending = Fault::illegal_address;
+            snprintf(said, sizeof said, "called a function at %#lx, where no code is", static_cast<unsigned long>(here));
         } else {
             pending = Fault::illegal_address;
             run->fault_address = address;
@@ -150,7 +153,7 @@ void handle(int number, siginfo_t *info, void *context) {
         }
     } else {
         pending = Fault::launch_failure;
-        const char *what = number == SIGFPE ? "divided an integer by zero"
+        const char *what = number == SIGFPE ? "divided an integer by zero, or the least one by -1"
                            : number == SIGILL || number == SIGTRAP ? "ran into a trap of the compiler: what its C++ "
                                                                      "does there is not defined" : "stopped";
         snprintf(said, sizeof said, "%s", what);

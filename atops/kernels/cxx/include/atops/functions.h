@@ -176,3 +176,18 @@ ATOPS_FUNCTION(atan2, ATOPS_OF_4, , ::atan2(Wider<T>(x), Wider<T>(y)))
 #undef ATOPS_OF_BOTH
 
 }  // namespace atops
+
+// Of numbers, as every compiler of device code has them. A program's own come first, and those of <algorithm>: none of them
+// ends in a pack. What is no number gives way to what is, as with fmin.
+template <class T, class U, class... None>
+    requires(std::is_arithmetic_v<T> && std::is_arithmetic_v<U> && sizeof...(None) == 0)
+constexpr std::common_type_t<T, U> min(T x, U y, None...) {
+    std::common_type_t<T, U> one = x, other = y;
+    return one < other || other != other ? one : other;
+}
+template <class T, class U, class... None>
+    requires(std::is_arithmetic_v<T> && std::is_arithmetic_v<U> && sizeof...(None) == 0)
+constexpr std::common_type_t<T, U> max(T x, U y, None...) {
+    std::common_type_t<T, U> one = x, other = y;
+    return one > other || other != other ? one : other;
+}
