@@ -332,8 +332,9 @@ def test_extra_takes_values_one_after_the_other(world: World) -> None:
     size = ctypes.c_size_t(16)
     by_address = (in_c[0], buffer.ctypes.data, in_c[2], ctypes.byref(size), in_c[4])
     by_pointer = (in_c[0], ctypes.c_void_p(buffer.ctypes.data), in_c[2], ctypes.pointer(size), in_c[4])
+    words = (ctypes.c_void_p * 5)(in_c[0], buffer.ctypes.data, in_c[2], ctypes.addressof(size), in_c[4])
     values = (ctypes.c_void_p(pointer), ctypes.c_float(2), ctypes.c_int(8))
-    in_c_forms = (((None, each), 6) for each in (in_c, by_address, by_pointer))
+    in_c_forms = (((None, each), 6) for each in (in_c, by_address, by_pointer, words))
     for given, expected in (((None, values), 4), *in_c_forms, ((list(values), None), 4)):
         answers(hip.hipModuleLaunchKernel(handle, 1, 1, 1, 1, 1, 1, 0, None, *given))
         assert contents(world, pointer) == [expected] * 8

@@ -63,6 +63,8 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         return _values(function, kernelParams)
     if not is_null(kernelParams):
         raise InvalidValue("kernelParams and extra are both given; pass None for one of them")
+    if isinstance(extra, ctypes.Array) and extra._type_ is ctypes.c_void_p and list(extra)[::2] == KEYS:
+        extra = [each if at % 2 == 0 else ctypes.c_void_p(each) for at, each in enumerate(extra)]  # as C has it
     if isinstance(extra, tuple | list) and len(extra) == 5:
         keys = extra[::2]
         if list(keys) == KEYS and all(type(each) is int for each in keys):
