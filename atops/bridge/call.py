@@ -232,12 +232,13 @@ class Bridge(Generic[C]):
             await checkpoint()  # before it does anything: what is cancelled here has not been done
             board = known_board()
             started = -1 if board is None else board.now() if board.tracer.active else None
+            before = 0 if board is None else board.seq
             try:
                 result = answer(await step(run(*arguments, **named)))
             except Exception as error:
                 result = fail(error)
             if started is not None:
-                _trace(board, function.name, started, result[0])
+                _trace(board, function.name, started, result[0], before)
             return result
 
         self._twins[function.name] = functools.wraps(implementation)(twin)
@@ -295,6 +296,7 @@ def _make(
     def function_(*arguments: object, **named: object) -> Answer:
         board = known_board()
         started = -1 if board is None else board.now() if board.tracer.active else None
+        before = 0 if board is None else board.seq
         try:
             outcome = run(*arguments, **named) if named else run(*arguments)
             if waits and type(outcome) in WAITING:
@@ -303,13 +305,13 @@ def _make(
         except Exception as error:
             result = fail(error)
         if started is not None:
-            _trace(board, name, started, result[0])
+            _trace(board, name, started, result[0], before)
         return result
 
     return function_
 
 
-def _trace(board: Board | None, name: str, started: int, code: object) -> None:
+def _trace(board: Board | None, name: str, started: int, code: object, before: int) -> None:
     """Emit the record of a call; the first call of a program is traced by the driver that the call started."""
     if board is None:
         board = known_board()
@@ -318,6 +320,8 @@ def _trace(board: Board | None, name: str, started: int, code: object) -> None:
         started = board.now()
     tracer = board.tracer
     failed = bool(code) and code != Result.NotReady
-    tracer.emit(call_record(current_ordinal(board.serial), started, board.now(), failed, tracer.intern(name)))
+    newest = board.seq if board.seq > before else -1
+    device, number = current_ordinal(board.serial), tracer.intern(name)
+    tracer.emit(call_record(device, started, board.now(), failed, number, newest))
     if tracer.pending:
         board.tell_subscribers()

@@ -11,6 +11,7 @@ from atops.base.trace.records import (
     WAITS,
     CounterSample,
     HostWait,
+    Kind,
     Place,
     RaceEvent,
     RaceSide,
@@ -96,7 +97,7 @@ def _machine_shifts(boards: Sequence[BoardTrace]) -> dict[str, int]:
 
 def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord:
     """Return a record with its board's devices counted from `first`, its commands from `seq`, its times later."""
-    waits = record.kind in WAITS and record.correlation >= 0
+    joined = (record.kind in WAITS or record.kind is Kind.API) and record.correlation >= 0
     return record._replace(
         seq=_later(record.seq, seq),
         device=_device(record.device, first),
@@ -105,7 +106,7 @@ def _moved(record: TraceRecord, first: int, seq: int, shift: int) -> TraceRecord
         finished_ns=record.finished_ns + shift,
         dst_device=_device(record.dst_device, first),
         src_device=_device(record.src_device, first),
-        correlation=record.correlation + seq if waits else record.correlation,
+        correlation=record.correlation + seq if joined else record.correlation,
     )
 
 

@@ -200,6 +200,17 @@ def test_one_record_a_call(world):
     assert world.driver.tracer.records() == []
 
 
+def test_a_call_tells_the_newest_command_that_it_enqueued(world):
+    """By its seq; one that enqueues none says -1."""
+    stream, memory = tops.topsStreamCreate()[1], tops.topsMalloc(64)[1]
+    tops.topsMemsetAsync(memory, 1, 64, stream)
+    tops.topsStreamSynchronize(stream)
+    records = world.driver.tracer.records()
+    calls = {record.name: record.correlation for record in records if record.kind is Kind.API}
+    fill = next(record.seq for record in records if record.kind is Kind.FILL)
+    assert calls["topsMemsetAsync"] == fill and calls["topsStreamSynchronize"] == -1
+
+
 def test_asking_for_a_name_starts_no_driver():
     """A call that needs no board makes none."""
     kept = DEFAULT.copy()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import HostWait, Kind, Place, Status, Trace, TraceNames, TraceRecord
 
 US = 1000
 
@@ -43,3 +44,19 @@ def double_buffering(chunks: int = 6) -> Trace:
     records.sort(key=lambda each: each.finished_ns)
     streams = {(0, load): "load", (0, compute): "compute", (0, store): "store"}
     return Trace(tuple(records), names=TraceNames(streams=streams))
+
+
+def with_host(more_waits: int = 0) -> Trace:
+    """Return `double_buffering` with calls that enqueued copies 0, 8 and 16, and waits at two lines, two at once.
+
+    `more_waits` tasks wait beside them, from 100 microseconds on.
+    """
+    trace, name = double_buffering(), "topsMemcpyAsync"
+    begun = {0: (0, 4), 8: (46, 52), 16: (96, 103)}  # copies were submitted 2 microseconds before they began
+    calls = [record(-1, Kind.API, -1, *span, correlation=seq, name=name) for seq, span in begun.items()]
+    calls.append(record(-1, Kind.API, -1, 104, 140, name="topsStreamSynchronize"))
+    waits = [HostWait(20 * US, 86 * US, 3, 0), HostWait(60 * US, 90 * US, 4, 1)]
+    waits += [HostWait(100 * US, 200 * US, 19, 1)] * more_waits
+    sites = {0: Place("/p/main.py", 7, "main"), 1: Place("/p/main.py", 12, "other")}
+    records = sorted([*trace.records, *calls], key=lambda each: each.finished_ns)
+    return replace(trace, records=tuple(records), waits=tuple(waits), names=replace(trace.names, sites=sites))

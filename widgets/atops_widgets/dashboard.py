@@ -20,6 +20,7 @@ from atops_widgets.drawing.base import FeedWidget, TraceWidget
 from atops_widgets.drawing.page import below, board_script, page
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 from atops_widgets.feed.feed import FeedSource, feed_of, new_feed
+from atops_widgets.feed.host import PROGRAM_WAITS
 from atops_widgets.feed.pace import SHARE
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
@@ -112,7 +113,7 @@ class Dashboard(FeedWidget):
         """Return the kinds of all commands that any of the widgets may show."""
         counts = [np.bincount(rows["kind"], minlength=len(Kind)) for rows in (self.feed.records, self.feed.moments)]
         kinds: list[int] = np.flatnonzero(counts[0] + counts[1]).tolist()
-        return kinds
+        return kinds + [PROGRAM_WAITS] * bool((self.feed.host.rows["kind"] == PROGRAM_WAITS).any())
 
     def _arrived(self, _widget: object, content: object, buffers: object) -> None:
         """Hand what a page says to the part that it is for. Anything else is ignored."""
@@ -151,9 +152,7 @@ class PartComm:
         """There is nothing to close."""
 
 
-def watch(
-    source: FeedSource = None, *, threads: bool = False, since: float = 0.0, share: float = SHARE
-) -> Dashboard:
+def watch(source: FeedSource = None, *, threads: bool = False, since: float = 0.0, share: float = SHARE) -> Dashboard:
     """Show what a driver does while it does it: the current one, or another; or a recorded trace, or its file.
 
     Of a driver it shows what happens from now on, and what ended up to `since` seconds of its clock before (`math.inf`:

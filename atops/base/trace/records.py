@@ -83,7 +83,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "dst_offset": "offset of the destination in that device's memory; 0 for host memory, -1 for none",
     "src_device": "device read from, -1 for host memory or none",
     "src_offset": "offset of the source in that device's memory; 0 for host memory, -1 for none",
-    "correlation": "of a wait: seq of the record or write that satisfied it; of a record: number of its event; else -1",
+    "correlation": "of a wait: seq of the record or write that satisfied it; of a record: number of its event; "
+    "of an API call: seq of the newest command that was enqueued while it ran; else -1",
     "name": "kernel, callable, function, or the link of a copy between devices; emitted as a number (`Tracer.intern`)",
     "engine": "ordinal of the cluster (launches) or copy engine (copies) that served it, -1 for none or several",
 }

@@ -61,6 +61,7 @@ logger = get_logger("atops.trace")
 
 OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
 RACES: Final = 1000  # races held; the newest
+NOTED: Final = 65536  # waits of the program held for who wants these alone
 LABELS: Final = 16384  # stream names kept; the oldest go first
 
 KINDS: Final = tuple(Kind)
@@ -93,8 +94,9 @@ class Tracer:
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_holds", "_labels", "_lock", "_name_ids", "_names",
-        "_notes", "_own", "_races", "_ring", "_subscriptions", "_waits", "active", "anchor_ns", "capacity", "clock",
-        "contexts", "detail", "details", "emit", "emit_all", "notes_waits", "observed", "on_detailed", "thread_detail",
+        "_noters", "_notes", "_own", "_races", "_ring", "_subscriptions", "_waits", "active", "anchor_ns", "capacity",
+        "clock", "contexts", "detail", "details", "emit", "emit_all", "notes_waits", "observed", "on_detailed",
+        "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -118,6 +120,7 @@ class Tracer:
         self._labels: dict[tuple[int, int], str] = {}
         self._capacities: dict[tuple[int, int], int] = {}
         self._notes: dict[str, str] = {}
+        self._noters = 0  # how many want the waits of the program alone
         self._own, self._holds = capacity, list[int]()  # the capacity without holds, and those that holds ask for
         self.details = DetailLog()
         self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
@@ -144,6 +147,16 @@ class Tracer:
             self._resize()
         return Closable(partial(self._release, capacity))
 
+    def note_waits(self) -> Closable:
+        """Hold the last waits of the program until the answer is closed."""
+        self._note(1)
+        return Closable(partial(self._note, -1))
+
+    def _note(self, change: int) -> None:
+        with self._lock:
+            self._noters += change
+            self._resize()
+
     def _release(self, capacity: int) -> None:
         with self._lock:
             self._holds.remove(capacity)
@@ -155,8 +168,8 @@ class Tracer:
         self._ring.resize(capacity)
         self._counters = deque(self._counters.copy(), maxlen=capacity)
         self.capacity = capacity
-        self._waits.resize(max(self._holds, default=0))
-        self.notes_waits = bool(self._holds)
+        self._waits.resize(max(*self._holds, NOTED if self._noters else 0, 0))
+        self.notes_waits = bool(self._holds) or self._noters > 0
         self._activate()
 
     # Writing: the run's side.
@@ -257,7 +270,11 @@ class Tracer:
 
     def waits(self) -> list[HostWait]:
         """Return the waits of the program that are held, in the order in which they ended."""
-        return self._waits.since(0)[0]
+        return self.waits_since(0)[0]
+
+    def waits_since(self, position: int, limit: int | None = None) -> tuple[list[HostWait], int]:
+        """Return at most `limit` waits that are new since `position`, 0 at first, and the position to ask for next."""
+        return self._waits.since(position, limit)[:2]
 
     def names(self) -> TraceNames:
         """Return the names of streams and the notes on names, as they are now."""

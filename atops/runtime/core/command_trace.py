@@ -53,10 +53,10 @@ def copy_record(
     )  # fmt: skip
 
 
-def call_record(device: int, started: int, finished: int, failed: bool, name: int) -> TraceTuple:
-    """Return the trace record of an API call; `name` is what the tracer calls it."""
+def call_record(device: int, started: int, finished: int, failed: bool, name: int, newest: int) -> TraceTuple:
+    """Return the trace record of an API call; `name` is what the tracer calls it, `newest` what it enqueued last."""
     status = FAILED if failed else WENT_WELL
-    return (-1, API, device, -1, started, started, finished, status, 0, *NOWHERE, *NOWHERE, -1, name, -1)
+    return (-1, API, device, -1, started, started, finished, status, 0, *NOWHERE, *NOWHERE, newest, name, -1)
 
 
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:

@@ -9,7 +9,7 @@ from operator import mul
 import pytest
 
 from atops.base.trace.records import Kind
-from atops_widgets.drawing.theme import GAPS, HATCHES, KINDS, PAGE, kind_table, style_sheet
+from atops_widgets.drawing.theme import GAPS, HATCHES, KINDS, PAGE, STYLES, kind_table, style_sheet
 
 TEXT, SHAPE = 4.5, 3.0
 NO_MEANING = {"page", "band", "grid", "on"}  # grounds, and lines that only guide the eye
@@ -20,7 +20,7 @@ def test_contrast(theme: int) -> None:
     """Text has at least 4.5 to 1 on page, band and every shape; shapes, marks and frames at least 3 to 1."""
     page, band, on = (PAGE[name][theme] for name in ("page", "band", "on"))
     low = [name for name in ("ink", "quiet") for ground in (page, band) if contrast(PAGE[name][theme], ground) < TEXT]
-    shapes = {kind.name: (style.light, style.dark)[theme] for kind, style in KINDS.items()}
+    shapes = {str(kind): (style.light, style.dark)[theme] for kind, style in STYLES.items()}
     low += [name for name, colour in shapes.items() if contrast(colour, page) < SHAPE or contrast(colour, band) < SHAPE]
     low += [f"text on {name}" for name, colour in shapes.items() if contrast(on, colour) < TEXT]
     low += [name for name in PAGE if name not in NO_MEANING and contrast(PAGE[name][theme], page) < SHAPE]
@@ -30,9 +30,10 @@ def test_contrast(theme: int) -> None:
 def test_every_kind_has_a_letter_of_its_own() -> None:
     """All kinds are in the table, no two have the same letter, and every hatch is drawn."""
     assert list(KINDS) == list(Kind)
-    assert len({style.glyph for style in KINDS.values()}) == len(Kind)
-    assert {style.hatch for style in KINDS.values()} <= set(HATCHES)
-    assert [entry[1] for entry in kind_table()["kinds"]] == [style.glyph for style in KINDS.values()]  # type: ignore[index]
+    assert list(STYLES) == list(range(len(Kind) + 1))  # one more for the program's waits
+    assert len({style.glyph for style in STYLES.values()}) == len(STYLES)
+    assert {style.hatch for style in STYLES.values()} <= set(HATCHES)
+    assert [entry[1] for entry in kind_table()["kinds"]] == [style.glyph for style in STYLES.values()]  # type: ignore[index]
 
 
 # What is left of red, green and blue without one kind of cones (Machado, Oliveira and Fernandes 2009).
@@ -48,10 +49,10 @@ APART = 15.0  # in CIELAB; 2.3 is just noticed
 def test_kinds_of_one_hatch_are_told_apart_by_everybody() -> None:
     """Two kinds have another hatch, or colours that differ clearly in every kind of vision, on light and dark pages."""
     alike = [
-        (one.name, other.name, theme, vision) for one, other in combinations(KINDS, 2)
-        if KINDS[one].hatch == KINDS[other].hatch
+        (one, other, theme, vision) for one, other in combinations(STYLES, 2)
+        if STYLES[one].hatch == STYLES[other].hatch
         for theme in ("light", "dark") for vision, matrix in VISIONS.items()
-        if dist(*(_lab(getattr(KINDS[kind], theme), matrix) for kind in (one, other))) < APART
+        if dist(*(_lab(getattr(STYLES[kind], theme), matrix) for kind in (one, other))) < APART
     ]  # fmt: skip
     assert alike == []
 

@@ -297,9 +297,13 @@ class View {
   linked() {
     const {before, after, place, seq} = this.marks;
     const raced = (this.scene?.races || []).filter((race) => seq >= 0 && race.slice(0, 2).includes(seq));
-    const list = (seqs) => seqs.slice(0, 6).join(", ") + (seqs.length > 6 ? ` and ${seqs.length - 6} more` : "");
-    return (place && `; enqueued at ${place}`) + (before.length ? `; waited for ${list(before)}` : "") +
-      (after.length ? `; awaited by ${list(after)}` : "") + raced.slice(0, 3).map((race) => `; ${race[2]}`).join("") +
+    // What the host did has numbers from 2 ** 40 on; the text tells of it.
+    const list = (what, all) => {
+      const seqs = all.filter((each) => Math.max(each, seq) < 2 ** 40), more = seqs.length - 6;
+      return seqs.length ? what + seqs.slice(0, 6).join(", ") + (more > 0 ? ` and ${more} more` : "") : "";
+    };
+    return (place && `; enqueued at ${place}`) + list("; waited for ", before) + list("; awaited by ", after) +
+      raced.slice(0, 3).map((race) => `; ${race[2]}`).join("") +
       (raced.length > 3 ? `; and ${raced.length - 3} more races` : "");
   }
 

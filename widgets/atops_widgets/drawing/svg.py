@@ -12,11 +12,10 @@ from itertools import count
 from math import ceil, log10
 from typing import Final, TypeAlias
 
-from atops.base.trace.records import Kind
-from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_ns
-from atops_widgets.drawing.theme import GAPS, HATCHES, KINDS, THINNEST, Theme, style_sheet
+from atops_widgets.drawing.theme import GAPS, HATCHES, NAMES, STYLES, THINNEST, Theme, style_sheet
 from atops_widgets.feed.feed import NOTHING, Marks
+from atops_widgets.feed.host import HOST
 
 __all__ = ("Drawing", "MarkPlace", "fit", "mark_races", "moment", "outline", "sentence", "ticks")
 
@@ -33,7 +32,7 @@ class Drawing:
         self.theme = theme
         self._id = f"atops{next(NUMBERS)}"  # of this drawing: several stand in one page
         self._parts: list[str] = []
-        self._hatches: set[Kind] = set()
+        self._hatches: set[int] = set()
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, more: str = "", title: str = "") -> None:
         """Add a rectangle; `more` are further attributes, `title` is what hovering and screen readers say."""
@@ -41,16 +40,14 @@ class Drawing:
         told = f"><title>{_escaped(title)}</title></rect>" if title else "/>"
         self._parts.append(f"{shape} {more}{told}")
 
-    def kind(
-        self, kind: Kind, x: float, y: float, width: float, height: float, title: str = "", more: str = ""
-    ) -> None:
+    def kind(self, kind: int, x: float, y: float, width: float, height: float, title: str = "", more: str = "") -> None:
         """Add a rectangle in the colour and hatch of a kind; a thin one has gaps in place of the hatch."""
         self.rect(x, y, width, height, f"k{int(kind)}", more, title)
         if width < THINNEST:
-            for part in GAPS[KINDS[kind].hatch]:
+            for part in GAPS[STYLES[kind].hatch]:
                 self.rect(x, y + part * height - 1, width, 2, "page", 'pointer-events="none" data-gap=""')
             return
-        if KINDS[kind].hatch != "none":
+        if STYLES[kind].hatch != "none":
             self._hatches.add(kind)
             self._parts.append(
                 f'<rect {_place(x, y, width, height)} fill="url(#{self._id}h{int(kind)})" pointer-events="none"/>'
@@ -87,17 +84,17 @@ class Drawing:
         """Return how a colour of the theme is written; "none" stays."""
         return colour if colour == "none" else f"var(--{colour})"
 
-    def legend(self, kinds: list[Kind], y: float) -> float:
+    def legend(self, kinds: Iterable[int], y: float) -> float:
         """Add a legend of kinds, in lines of the drawing's width; return the y below it."""
         from_left = 8.0
         for kind in kinds:
-            name = KIND_NAMES[kind]
+            name = NAMES[kind]
             need = 40 + len(name) * LETTER
             if from_left + need > self.width:
                 from_left, y = 8.0, y + 20
             self.kind(kind, from_left, y, 22, 14)
             self.rect(from_left + 5, y, 12, 14, f"k{int(kind)}")
-            self.text(from_left + 11, y + 7, KINDS[kind].glyph, "on", 'text-anchor="middle" font-family="monospace"')
+            self.text(from_left + 11, y + 7, STYLES[kind].glyph, "on", 'text-anchor="middle" font-family="monospace"')
             self.text(from_left + 28, y + 7, name)
             from_left += need
         return y + 22
@@ -107,7 +104,7 @@ class Drawing:
         theme = f' data-theme="{self.theme}"' if self.theme else ""
         hatches = "".join(
             f'<pattern id="{self._id}h{int(kind)}" width="8" height="8" patternUnits="userSpaceOnUse">'
-            f'<path d="{HATCHES[KINDS[kind].hatch]}" stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4" '
+            f'<path d="{HATCHES[STYLES[kind].hatch]}" stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4" '
             'fill="none"/></pattern>'
             for kind in sorted(self._hatches)
         )
@@ -211,8 +208,9 @@ def sentence(marks: Marks) -> str:
         return ""
     parts = [marks.text or f"number {marks.seq}"]
     parts += [f"enqueued at {marks.place}"] if marks.place else []
-    parts += [f"waited for {_list(marks.before)}"] if marks.before else []
-    parts += [f"awaited by {_list(marks.after)}"] if marks.after else []
+    before, after = ([seq for seq in seqs if max(seq, marks.seq) < HOST] for seqs in (marks.before, marks.after))
+    parts += [f"waited for {_list(before)}"] if before else []
+    parts += [f"awaited by {_list(after)}"] if after else []
     parts += marks.races[:RACES_TOLD]
     return "selected: " + "; ".join(parts)
 

@@ -15,8 +15,22 @@ from atops.base.trace.records import Kind
 from atops.trace.colours import HATCHES, LOOKS, PAGE, Hatch
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
+from atops_widgets.feed.host import PROGRAM_WAITS
 
-__all__ = ("GAPS", "HATCHES", "KINDS", "LAYOUT", "PAGE", "THINNEST", "KindStyle", "Theme", "kind_table", "style_sheet")
+__all__ = (
+    "GAPS",
+    "HATCHES",
+    "KINDS",
+    "LAYOUT",
+    "NAMES",
+    "PAGE",
+    "STYLES",
+    "THINNEST",
+    "KindStyle",
+    "Theme",
+    "kind_table",
+    "style_sheet",
+)  # fmt: skip
 
 Theme: TypeAlias = Literal["light", "dark"]
 
@@ -35,6 +49,15 @@ KINDS: Final[Mapping[Kind, KindStyle]] = {
     kind: KindStyle(light, dark, hatch, GLYPHS[kind]) for kind, light, dark, hatch in LOOKS
 }
 
+# Styles and names by number, of all that is drawn as a kind.
+STYLES: Final[Mapping[int, KindStyle]] = {
+    **{int(kind): style for kind, style in KINDS.items()},
+    PROGRAM_WAITS: KindStyle("#75560c", "#b8a05c", "falling", "_"),
+}
+NAMES: Final[Mapping[int, str]] = {
+    **{int(kind): name for kind, name in KIND_NAMES.items()}, PROGRAM_WAITS: "the program waits",
+}  # fmt: skip
+
 THINNEST: Final = 4  # pixels: below, a shape has gaps in place of its hatch
 # Where these gaps are, in parts of the height of a shape.
 GAPS: Final[Mapping[Hatch, tuple[float, ...]]] = {
@@ -49,22 +72,22 @@ def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str] | dict[Hatch, t
     `swatches` are entries of a legend, a name and a small SVG each.
     """
     return {
-        "kinds": [[KIND_NAMES[kind], KINDS[kind].glyph, KINDS[kind].hatch] for kind in Kind],
+        "kinds": [[NAMES[kind], style.glyph, style.hatch] for kind, style in STYLES.items()],
         "hatches": dict(HATCHES),
         "gaps": dict(GAPS),
-        "swatches": [[KIND_NAMES[kind], _swatch(kind)] for kind in Kind],
+        "swatches": [[NAMES[kind], _swatch(kind)] for kind in STYLES],
     }
 
 
-def _swatch(kind: Kind) -> str:
-    colour, hatch = f'fill="var(--k{int(kind)})"', HATCHES[KINDS[kind].hatch]
+def _swatch(kind: int) -> str:
+    colour, hatch = f'fill="var(--k{int(kind)})"', HATCHES[STYLES[kind].hatch]
     return (
         f'<svg width="22" height="14"><rect width="22" height="14" rx="2" {colour}/>'
         '<g stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4">'
         f'<path d="{hatch}"/><path d="{hatch}" transform="translate(8)"/></g>'
         f'<rect x="5" width="12" height="14" {colour}/>'
         '<text x="11" y="11" text-anchor="middle" font-size="12" font-family="monospace" fill="var(--on)">'
-        f"{escape(KINDS[kind].glyph)}</text></svg>"
+        f"{escape(STYLES[kind].glyph)}</text></svg>"
     )
 
 
@@ -88,7 +111,7 @@ def style_sheet(scope: str = ".atops") -> str:
 def _variables(theme: Theme) -> str:
     which = 0 if theme == "light" else 1
     named = {name: both[which] for name, both in PAGE.items()}
-    named |= {f"k{int(kind)}": style.light if theme == "light" else style.dark for kind, style in KINDS.items()}
+    named |= {f"k{int(kind)}": style.light if theme == "light" else style.dark for kind, style in STYLES.items()}
     return "".join(f"--{name}:{colour};" for name, colour in named.items())
 
 

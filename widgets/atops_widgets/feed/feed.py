@@ -19,6 +19,7 @@ import numpy as np
 
 from atops.base.errors import InvalidValue
 from atops.base.locks import fork_safe
+from atops.base.trace.event_log import Closable
 from atops.base.trace.records import (
     AllocationEvent,
     CommandEvent,
@@ -37,6 +38,7 @@ from atops.trace.file import load
 from atops.trace.text import sentence
 from atops.trace.words import race_sentence
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
+from atops_widgets.feed.host import HOST, HostLog
 from atops_widgets.feed.links import Links, line_of
 from atops_widgets.feed.pace import SHARE, Pace
 
@@ -122,7 +124,7 @@ class Feed:
     """The records of one driver, or of one trace, as columns; shared by all widgets that show it.
 
     - `records`, `moments`, `changes`, `steps`, `uses`: `Columns`, in the order of ending (records) or of happening.
-    - `races`: what the detectors found.
+    - `races`: what the detectors found. `host`: API calls, and the waits of the program since these were asked for.
     - `texts`: what the numbers in the `name` columns mean. `names`: devices, streams, notes, sites.
     - `origin_ns`: the moment that pictures call 0.
     - `version`: grows whenever any of these changes.
@@ -141,14 +143,15 @@ class Feed:
         self.records, self.moments, self.changes, self.steps, self.uses = (
             Columns(fields, capacity, self.texts) for fields in (RECORDS, MOMENTS, CHANGES, STEPS, USES)
         )
+        self.host = HostLog(capacity, self.texts)
+        self._noting: Closable | None = None
         self.races: tuple[RaceEvent, ...] = ()
-        self._races_read = 0
+        self._races_read = self._waits_read = 0
         self._races_told: tuple[int, list[list[int | str]]] = -1, []
         self.names = TraceNames()
         self.origin_ns = 0
         self._origin_known = False  # before anything was read
-        self.version = 0
-        self.missed = 0
+        self.version = self.missed = 0
         self.paused = False
         self.stopped = driver is None
         self.selection = Selection(self._marks_changed)
@@ -201,7 +204,8 @@ class Feed:
             return 0
         ended = self.driver is not None and self.driver.closed is not None  # looked at first: then all has been read
         with self.lock:
-            count = self._read_records(tracer, limit) + self._read_details(tracer, limit) + self._read_races(tracer)
+            count = self._read_records(tracer, limit) + self._read_details(tracer, limit)
+            count += self._read_races(tracer) + self._read_waits(tracer, limit)
             if count:
                 if not self._origin_known:
                     self._origin_known = True
@@ -220,6 +224,7 @@ class Feed:
         if rows:
             self._name_numbers(tracer)
             self.records.extend_tuples(rows, self._numbers)
+            self.host.add_calls(self.records, len(rows))
         return len(rows)
 
     def _read_details(self, tracer: Tracer, limit: int | None) -> int:
@@ -260,6 +265,21 @@ class Feed:
         self.races += tuple(races)
         return len(races)
 
+    def _read_waits(self, tracer: Tracer, limit: int | None) -> int:
+        if self._noting is None:
+            return 0
+        waits, self._waits_read = tracer.waits_since(self._waits_read, limit)
+        if waits:
+            names = tracer.names()  # after the waits: it has their lines
+            self.host.add_waits([wait for wait in waits if wait.finished_ns >= self.since_ns], names)
+        return len(waits)
+
+    def ask_waits(self) -> None:
+        """Make the driver note where the program waits for the device, from now on."""
+        if self._tracer is not None and not self.stopped and self._noting is None:
+            self._noting = self._tracer.note_waits()
+            self.wake()
+
     def told_races(self) -> list[list[int | str]]:
         """Return the newest races for a page: the commands of both sides, the sentence, block and thread of each."""
         if self._races_told[0] != self.version:
@@ -299,7 +319,7 @@ class Feed:
             first = 0 if newest is None else max(0, len(self.records) - newest)
             records = self.records.values(TraceRecord, slice(first, None))
             trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first,
-                          races=self.races)  # fmt: skip
+                          races=self.races, waits=self.host.waits())  # fmt: skip
             if newest is not None:
                 return trace
             return replace(
@@ -391,6 +411,9 @@ class Feed:
         for detailing in self._detailing.values():
             detailing.close()
         self._detailing.clear()
+        if self._noting is not None:
+            self._noting.close()
+            self._noting = None
 
     def _hold(self, paused: bool) -> None:
         if paused != self.paused:
@@ -405,7 +428,7 @@ class Feed:
     def _first_ns(self, *more: Column) -> int:
         """Return the earliest moment that is held, or in `more`; 0 where there is none."""
         details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
-        times = (self.records["started_ns"], self.records["finished_ns"], *details, *more)
+        times = (self.records["started_ns"], self.records["finished_ns"], self.host.rows["started_ns"], *details, *more)
         return min((int(column.min()) for column in times if len(column)), default=0)
 
     def _take(self, trace: Trace) -> None:
@@ -413,6 +436,8 @@ class Feed:
         self._counters = 1, trace.counters
         for name in ("records", "moments", "changes", "steps", "uses"):
             getattr(self, name).extend(getattr(trace, name))
+        self.host.add_calls(self.records, len(self.records))
+        self.host.add_waits(trace.waits, trace.names)
         self.races = tuple(trace.races)
         self.origin_ns = self._first_ns()
         self.missed = trace.dropped
@@ -423,11 +448,16 @@ class Feed:
         if marks.seq == NOTHING:
             return marks
         links = self.links()
+        earlier, later = self.host.neighbours(marks.seq, self.records)
+        if marks.seq >= HOST:
+            text = self.host.sentence(marks.seq, self.origin_ns, earlier, later)
+            return replace(marks, before=tuple(earlier), after=tuple(later), text=text)
         row = links.row(marks.seq)
         text = sentence(self.records.record(row), self.origin_ns, self.names).strip() if row >= 0 else ""
         if text and (uses := Ranges.of(self.uses, marks.seq).brief()):
             text += f"; {uses}"
-        before, after = tuple(links.waited_for(marks.seq)), tuple(links.waiting(marks.seq))
+        before, after = (*links.waited_for(marks.seq), *earlier), (*links.waiting(marks.seq), *later)
+        text += self.host.told_with([*earlier, *later]) if text else ""
         races = tuple(str(told[2]) for told in self.told_races() if marks.seq in told[:2])
         return replace(marks, before=before, after=after, text=text, place=self._place(marks.seq), races=races)
 

@@ -141,6 +141,8 @@ def saved_links(feed: Feed) -> tuple[dict[str, Column], list[str]]:
     """
     before, after = feed.links().pairs(LINKED)
     records, moments = feed.records, feed.moments
+    joined = feed.host.joined(records["seq"][-LINKED:], records["submitted_ns"][-LINKED:])
+    before, after = np.concatenate([before, joined[0]]), np.concatenate([after, joined[1]])
     through = records["seq"][np.isin(records["kind"], list(SYNCHRONISING))][-LINKED:]
     told = np.flatnonzero(moments["site"] >= 0)[-LINKED:]
     sites, number = np.unique(moments["site"][told], return_inverse=True)

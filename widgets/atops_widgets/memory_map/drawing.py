@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing, moment, sentence, ticks
+from atops_widgets.drawing.theme import STYLES
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Marks
 from atops_widgets.memory_map.history import Curve, Scratch
@@ -281,7 +281,7 @@ def draw(drawing: Drawing, scene: Scene, sketch: Sketch, marks: Marks) -> str:
     _touches(drawing, scene)
     for at, top, bottom in told["cursors"]:
         drawing.path(f"M{at:.1f} {top:.1f}V{bottom:.1f}", "cursor", 'stroke-width="2"')
-    y = _key(drawing, [int(kind) - len(Kind) for kind in told["kinds"]], told["height"] + 6.0)
+    y = _key(drawing, [int(kind) - len(STYLES) for kind in told["kinds"]], told["height"] + 6.0)
     y = drawing.lines(8, drawing.lines(8, y, str(told["say"])), sentence(marks))
     return drawing.finish(y + 4, sentence(marks) or str(told["say"]))
 

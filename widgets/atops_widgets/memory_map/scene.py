@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
+from atops_widgets.drawing.theme import STYLES
 from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
@@ -131,7 +131,7 @@ class MemoryPicture:
             "first": first, "count": len(devices), "places": self.words.places(lanes),
             "streams": self.words.streams(shown), "shown": [ranges, shapes], "note": self._note(ranges, shapes),
             "say": say if chosen < 0 else self.words.range(chosen), "live": feed.driver is not None,
-            "kinds": [len(Kind) + place for place, state in enumerate(STATES) if (columns["state"] == state).any()],
+            "kinds": [len(STYLES) + place for place, state in enumerate(STATES) if (columns["state"] == state).any()],
             "contents": told(self.contents.last, str(options.get("dtype", "uint8"))),
             "chosen": self._chosen(chosen), "touched": self.words.touched(),
         }, columns), canvas.sketch  # fmt: skip

@@ -13,6 +13,7 @@ from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.columns import IS_WAIT, Column, Columns, plural, union
 from atops_widgets.feed.feed import NOTHING, Feed
+from atops_widgets.feed.host import HOST
 from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
 __all__ = ("Figures", "Timetable", "figures", "following", "sums")
@@ -23,6 +24,8 @@ EXACT: Final = 100_000  # records that figures are computed of; the newest in vi
 EXACT_LIVE: Final = 10_000  # the same while records come, where the time is the driver's
 ON_PATH: Final = 10_000  # records that the critical path is looked for in
 SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")  # its columns
+ARROW: Final = ("arrow_from", "arrow_to", "arrow_start", "arrow_end", "arrow_seq", "arrow_cause")
+FEW_LANES: Final = 2  # of the host, beside the first ones: more are folded
 NOTHING_KEPT: Final = np.zeros(0, np.int64)
 
 
@@ -32,29 +35,39 @@ class Timetable:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.pyramid = Pyramid()
+        self.hosts = Pyramid(self.pyramid.book)  # calls and waits of the host
         self._figures: tuple[object, tuple[tuple[int, ...], str, str]] = None, ((), "", "")
 
     def scene(self, window: Window) -> Scene:
-        """Return the picture of a window. Options: follow (show the newest `length` ns), first (row), path, labels."""
+        """Return the picture of a window. Options: follow (show the newest `length` ns), first (row), path, host.
+
+        `host` has a lane for each thing that the host does at once; else these are folded where there are many.
+        """
         feed = self.feed
         self.pyramid.update(feed.records)
+        self.hosts.update(feed.host.rows)
         span = self._span(window)
-        order = sorted(range(len(self.pyramid.book.rows)), key=lambda place: self.pyramid.book.rows[place])
+        rows, (order, folded) = self.pyramid.book.rows, self._order(window)
         first = max(0, min(whole_option(window.options, "first"), len(order) - 1)) if order else 0
         shown = order[first : first + MOST_ROWS]
-        place = np.full(len(order) + 1, NO_ROW, np.int32)
+        place = np.full(len(rows) + 1, NO_ROW, np.int32)
         place[shown] = np.arange(len(shown))
-        shapes, count = self.pyramid.view(span, window.width, self._marked(), place[:-1])
+        for number in folded:
+            place[number] = place[rows.index(rows[number].folds_to or rows[number])]
+        marked, hosts = self._marked()
+        shapes, count = self.pyramid.view(span, window.width, marked, place[:-1])
+        done, _ = self.hosts.view(span, window.width, hosts, place[:-1])
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
-        columns = self._shape_columns(shapes) | self._arrow_columns(span, place) | self._path_columns(path, place)
+        columns = self._all_shapes(shapes, done) | _both(self._arrow_columns(span, place), self._host_arrows(place))
+        columns |= self._path_columns(path, place)
         thinned = "" if shapes is None else _thinned(shapes, count)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
-            "rows": [self._row(self.pyramid.book.rows[number]) for number in shown],
+            "rows": [self._row(rows[number], folded) for number in shown],
             "first": first,
             "more": max(0, len(order) - first - len(shown)),
-            "kinds": [] if shapes is None else np.unique(shapes.kind).tolist(),
+            "kinds": np.unique(columns["kind"]).tolist(),
             "signs": [*([0] if shapes is not None and shapes.failed.any() else []), *([1] if path else [])],
             "note": plural(count, "record") + thinned + overlap,
             "figures": sentence,
@@ -65,6 +78,20 @@ class Timetable:
         if self.feed.races:
             told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
+
+    def _order(self, window: Window) -> tuple[list[int], list[int]]:
+        """Return the rows to draw, in their order, and the lanes of the host that are folded into the first ones."""
+        rows = self.pyramid.book.rows
+        lanes = [number for number, row in enumerate(rows) if row.folds_to is not None]
+        folded = lanes if window.options.get("host") is not True and len(lanes) > FEW_LANES else []
+        order = sorted(set(range(len(rows))) - set(folded), key=lambda number: rows[number])
+        return [number for number in order if not rows[number].unplaced], folded
+
+    def _all_shapes(self, shapes: Shapes | None, hosts: Shapes | None) -> dict[str, Column]:
+        """Return the columns of the host's shapes and of all others, in the order drawn and stepped through."""
+        drawn = self._shape_columns(hosts, self.feed.host.rows), self._shape_columns(shapes, self.feed.records)
+        parts = [each for each in drawn if len(each["row"])] or drawn[:1]
+        return {name: np.concatenate([each[name] for each in parts]) for name in SHAPE}
 
     def found(self, text: str) -> list[int]:
         """Return the commands in the order of their starts whose kernel, kind or stream has `text` in its name."""
@@ -88,22 +115,25 @@ class Timetable:
         margin = max(1, (end - start) // 100) if window.start_ns is None else 0
         return start - margin, end + margin
 
-    def _row(self, row: TimelineRow) -> list[object]:
+    def _row(self, row: TimelineRow, folded: list[int]) -> list[object]:
         device = self.feed.names.devices.get(row.device) or ("host" if row.device < 0 else f"device {row.device}")
-        return [row.label(self.feed.names), row.device, device, row.engine]
+        more = sum(self.pyramid.book.rows[number].folds_to == row for number in folded)
+        label = row.label(self.feed.names) + (f" ({more + 1} at once)" if more else "")
+        return [label, row.device, device, row.engine]
 
-    def _marked(self) -> Column:
-        """Return the numbers of the records that are marked, or raced: they are always drawn on their own."""
+    def _marked(self) -> tuple[Column, Column]:
+        """Return the numbers of the records that are marked, or raced, and of rows of the host: drawn on their own."""
         marks = self.feed.marks()
         chosen = [] if marks.seq == NOTHING else [marks.seq, *marks.before, *marks.after]
         chosen += [int(seq) for race in self.feed.told_races() for seq in race[:2]]
         if not chosen:
-            return NOTHING_KEPT
+            return NOTHING_KEPT, NOTHING_KEPT
         rows = self.feed.links().rows(np.unique(chosen))
-        return rows[rows >= 0] + self.feed.records.start
+        hosts = np.array([seq - HOST for seq in chosen if seq >= HOST], np.int64)
+        return rows[rows >= 0] + self.feed.records.start, hosts
 
-    def _shape_columns(self, shapes: Shapes | None) -> dict[str, Column]:
-        records, origin = self.feed.records, self.feed.origin_ns
+    def _shape_columns(self, shapes: Shapes | None, records: Columns) -> dict[str, Column]:
+        origin = self.feed.origin_ns
         if shapes is None:
             return dict.fromkeys(SHAPE, np.zeros(0, np.float64))
         at = shapes.index - records.start
@@ -146,6 +176,30 @@ class Timetable:
             "arrow_seq": records["seq"][chosen],
             "arrow_cause": records["seq"][causes],
         }
+
+    def _host_arrows(self, place: Column) -> dict[str, Column]:
+        """Return the arrows between what is selected and its calls or waits: others would hide the picture."""
+        feed, marks = self.feed, self.feed.marks()
+        pairs = [(seq, marks.seq) for seq in marks.before] + [(marks.seq, seq) for seq in marks.after]
+        pairs = [pair for pair in pairs if max(pair) >= HOST > min(pair)]
+        ends = [(self._end_of(one, place), self._end_of(other, place)) for one, other in pairs]
+        found = [
+            (tail[0], head[0], (tail[1] if pair[0] >= HOST else min(tail[2], head[2])) - feed.origin_ns,
+             (head[1] if pair[0] >= HOST else head[2]) - feed.origin_ns, pair[1], pair[0])
+            for pair, (tail, head) in zip(pairs, ends, strict=True) if min(tail[0], head[0]) >= 0
+        ]  # fmt: skip
+        columns = np.array(found, np.int64).reshape(-1, 6).T
+        return dict(zip(ARROW, columns, strict=True))
+
+    def _end_of(self, seq: int, place: Column) -> tuple[int, int, int]:
+        """Return on which row something is drawn (NO_ROW: on none), from when (a command: submitted) to when."""
+        host, records = seq >= HOST, self.feed.host.rows if seq >= HOST else self.feed.records
+        row = seq - HOST - records.start if host else self.feed.links().row(seq)
+        if not 0 <= row < len(records):
+            return NO_ROW, 0, 0
+        fields = (records[field][[row]] for field in ("device", "stream", "kind"))
+        start = int(records["started_ns" if host else "submitted_ns"][row])
+        return int(place[self.pyramid.book.of_streams(*fields)[0]]), start, int(records["finished_ns"][row])
 
     def _rows_of(self, indices: Column) -> Column:
         records = self.feed.records
@@ -191,6 +245,10 @@ class Timetable:
                 text += f" (of the newest {ON_PATH:,})" if len(chosen) > ON_PATH else ""
             self._figures = key, (found, f" · {overlap}" if both else "", text)
         return self._figures[1]
+
+
+def _both(one: dict[str, Column], other: dict[str, Column]) -> dict[str, Column]:
+    return {name: np.concatenate([one[name], other[name]]).astype(one[name].dtype) for name in one}
 
 
 def _thinned(shapes: Shapes, count: int) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from atops.base.trace.records import MOVES, Kind, Status, TraceNames
 from atops_widgets.feed.columns import Column, Columns
+from atops_widgets.feed.host import PROGRAM_WAITS, WAIT_LANES
 
 __all__ = ("NO_ROW", "Chunk", "Pyramid", "RowBook", "Shapes", "TimelineRow", "gather", "join", "starts")
 
@@ -38,15 +39,42 @@ class TimelineRow:
         """True for a row of a copy engine or a cluster."""
         return self.what >= COPY_ENGINE
 
+    @property
+    def hosts(self) -> bool:
+        """True for a row of the host's."""
+        return self.device < 0
+
+    @property
+    def unplaced(self) -> bool:
+        """True for the calls of the host as a device's records have them: they stand on rows of the host's."""
+        return self.what == BESIDE and self.number < 0
+
+    @property
+    def folds_to(self) -> TimelineRow | None:
+        """The row on which a further lane of the host's stands where these are folded; None of any other row."""
+        first = WAIT_LANES if self.number >= WAIT_LANES else 0
+        if not self.hosts or self.number <= first or (first == 0 and self.what != BESIDE):
+            return None
+        return replace(self, number=first)
+
     def label(self, names: TraceNames) -> str:
         """Return the name to show."""
         if self.what == COPY_ENGINE:
             return f"copy engine {self.number}"
         if self.what == CLUSTER:
             return f"cluster {self.number}"
+        if self.hosts and self.number >= WAIT_LANES:
+            return _lane("waits", self.number - WAIT_LANES)
+        if self.hosts and self.what == BESIDE and self.number >= 0:
+            return _lane("API calls", self.number)
         stream = f"stream {self.number}" if self.number >= 0 else "outside"
         label = names.streams.get((self.device, self.number)) or stream
         return f"{label} · host" if self.what == BESIDE else label
+
+
+def _lane(what: str, number: int) -> str:
+    """Return the name of a lane of the host's."""
+    return f"{what} +{number}" if number else what
 
 
 class RowBook:
@@ -143,7 +171,7 @@ def gather(shapes: Shapes, window: tuple[int, int], width: int, keep: Column, mo
 def _runs(shapes: Shapes, left: Column, window: tuple[int, int], width: int) -> Shapes:
     """Return one shape for each run of neighbouring pixels that look alike: of one row, main kind and failedness."""
     cell = shapes.row.astype(np.int64) * width + left
-    present = np.flatnonzero(np.bincount(shapes.kind, minlength=len(Kind)))
+    present = np.flatnonzero(np.bincount(shapes.kind, minlength=PROGRAM_WAITS + 1))
     most = int(cell.max()) + 1
     known = None
     if most * len(present) > MOST_CELLS:
@@ -233,8 +261,8 @@ class Chunk:
 class Pyramid:
     """All chunks of a table of records, and the rows they are on."""
 
-    def __init__(self) -> None:
-        self.book = RowBook()
+    def __init__(self, book: RowBook | None = None) -> None:
+        self.book = RowBook() if book is None else book
         self._full: list[Chunk] = []
         self._open: Chunk | None = None
         self._taken = 0  # number of the first record that is in no full chunk

@@ -4,12 +4,12 @@ import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } f
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
 const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
-const SHORTEST_NS = 4;
+const LEAST_NS = 4;
 
 // A window of time, zoomed by a factor about a moment that stays where it is. `span` is all there is.
 export function zoomed({start, end}, factor, about, span) {
-  const widest = Math.max(span[1] - span[0], 1) * 1.1 + SHORTEST_NS;
-  const length = Math.min(widest, Math.max(SHORTEST_NS, (end - start) * factor));
+  const widest = Math.max(span[1] - span[0], 1) * 1.1 + LEAST_NS;
+  const length = Math.min(widest, Math.max(LEAST_NS, (end - start) * factor));
   const from = about - ((about - start) * length) / (end - start);
   return clamped({start: from, end: from + length}, span);
 }
@@ -265,6 +265,10 @@ function setUpSearch(view) {
   view.bar.append(box, view.found);
 }
 
+function centre(view, at, half) {
+  move(view, clamped({start: at - half, end: at + half}, view.scene.span));
+}
+
 // Move the window to what was found, where it is not in view.
 function reveal(view) {
   const {find, found, columns: c} = view.scene, {seq} = view.marks;
@@ -274,7 +278,7 @@ function reveal(view) {
   const i = c.seq.indexOf(seq), {start, end} = view.win;
   if (i < 0) showAll(view);
   else if (c.end[i] < start || c.start[i] > end) {
-    move(view, clamped({start: c.start[i] - (end - start) / 2, end: c.start[i] + (end - start) / 2}, view.scene.span));
+    centre(view, c.start[i], (end - start) / 2);
   }
 }
 
@@ -289,11 +293,11 @@ function tellRange(view) {
 }
 
 // The first press marks the cursor's moment, the second measures to it, the third ends it.
-function measureByKey(view) {
+function measureAt(view) {
   const at = view.marks.cursor ?? view.win.end;
-  if (view.range && view.range[0] !== view.range[1]) measure(view);
-  else if (view.range) measure(view, view.range[0], at);
-  else measure(view, at, at);
+  const {range} = view, first = range ? range[0] : at;
+  if (range && first !== range[1]) measure(view);
+  else measure(view, first, at);
   tellRange(view);
 }
 
@@ -303,8 +307,7 @@ function drawRange(view, c, x, bottom) {
   c.globalAlpha = 0.15;
   view.fillBox("cursor", left, TOP - 8, wide, bottom - TOP + 8);
   c.globalAlpha = 1;
-  view.fillBox("cursor", left, TOP - 8, 1, bottom - TOP + 8);
-  view.fillBox("cursor", left + wide, TOP - 8, 1, bottom - TOP + 8);
+  for (const at of [left, left + wide]) view.fillBox("cursor", at, TOP - 8, 1, bottom - TOP + 8);
   const room = c.measureText(text).width;
   view.fillBox("page", left + 2, TOP - 9, room + 6, 14);
   view.write(text, left + 5, TOP - 2, room + 4, "cursor");
@@ -343,8 +346,8 @@ export default mount({
     ...(view.whole || view.follow ? {} : view.win),
     width: Math.max(1, Math.round(view.width - MARGIN - RIGHT)),
     options: {
-      follow: view.follow || false, length: Math.max(1, Math.round(view.win.end - view.win.start)),
-      path: view.path || false, first: view.first || 0,
+      follow: view.follow, length: Math.max(1, Math.round(view.win.end - view.win.start)),
+      host: view.host, path: view.path, first: view.first || 0,
     },
   }),
   taken(view) {
@@ -384,9 +387,10 @@ export default mount({
     "-": (view) => zoom(view, 2),
     Home: showAll,
     l: showLast,
-    m: measureByKey,
+    m: measureAt,
     "/": (view) => view.search.focus(),
     f: toggleFollow,
+    h: (view) => view.ask(view.host = !view.host),
     k: togglePath,
     r: (view) => nextRaced(view, 1),
     R: (view) => nextRaced(view, -1),
@@ -394,6 +398,5 @@ export default mount({
 });
 
 function zoomTo(view, rect) {
-  const length = Math.max(rect.end - rect.start, SHORTEST_NS);
-  move(view, clamped({start: rect.start - length / 2, end: rect.end + length / 2}, view.scene.span));
+  centre(view, (rect.start + rect.end) / 2, Math.max(rect.end - rect.start, LEAST_NS));
 }

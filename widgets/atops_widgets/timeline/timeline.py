@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Final
 
 import traitlets
 
-from atops.base.trace.records import Kind
-from atops.trace.summary import KIND_NAMES
+from atops.trace.awaited import awaited
 from atops.trace.text import describe, format_bytes, format_ns, render_text
 from atops.trace.words import races_text
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
 from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_races, moment, outline, sentence, ticks
-from atops_widgets.drawing.theme import KINDS, Theme
+from atops_widgets.drawing.theme import NAMES, STYLES, Theme
 from atops_widgets.feed.feed import Marks
 from atops_widgets.timeline.scene import SHAPE, Timetable, following, sums
 
@@ -48,6 +47,7 @@ class Timeline(TraceWidget):
     def prepare(self) -> None:
         """Make the timetable that keeps what was computed from one scene to the next."""
         self._timetable = Timetable(self.feed)
+        self.feed.ask_waits()
         self._find = ""
         self._range: tuple[int, int] | None = None
         self.observe(self._spanned, "span")
@@ -125,14 +125,15 @@ class Timeline(TraceWidget):
         parts.append(render_text(trace.records, width, colour=False, names=trace.names, origin_ns=origin))
         told = describe(trace.records, names=trace.names, origin_ns=origin).splitlines()
         parts += told[1:]  # the first line has the figures, which stand below the drawing
+        first = min((record.started_ns for record in trace.records), default=0)
+        if waits := tuple(wait for wait in trace.waits if wait.finished_ns >= first):
+            parts += ["", str(awaited(replace(trace, waits=waits)))]
         if trace.races:
             parts += ["", races_text(trace.races, trace.names)]
         return "\n".join(parts)
 
 
-def _draw(
-    drawing: Drawing, scene: Scene, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]
-) -> str:
+def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]) -> str:
     """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
     told, width = scene.told, drawing.width
     tops, bottom = _tops(told["rows"])
@@ -162,7 +163,7 @@ def _draw(
     if told["more"]:
         drawing.text(8, bottom + 8, f"and {told['more']} more rows", "quiet")
         bottom += ROW
-    below = drawing.legend([Kind(kind) for kind in told["kinds"]], bottom + 10)
+    below = drawing.legend(told["kinds"], bottom + 10)
     say = sentence(marks) or str(told["say"])
     return drawing.finish(drawing.lines(8, below, say) + 4, say)
 
@@ -211,8 +212,8 @@ def _shape(
 ) -> MarkPlace:
     """Draw one shape; return where, for what can be marked."""
     x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
-    width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, Kind(shape["kind"])
-    name = texts[shape["name"]] or KIND_NAMES[kind]
+    width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, int(shape["kind"])
+    name = texts[shape["name"]] or NAMES[kind]
     count = shape["count"]
     title = f"{name}, {format_ns(shape['end'] - shape['start'])}" if count == 1 else f"{count} records, mostly {name}"
     title += f", {format_bytes(shape['bytes'])}" if shape["bytes"] else ""
@@ -220,8 +221,8 @@ def _shape(
     height = ROW - 4 if count == 1 else max(5.0, (ROW - 4) * shape["busy"])
     drawing.kind(kind, x, top + ROW - 4 - height, width, height, title + (", failed" if shape["failed"] else ""), more)
     if width >= LETTERED and count == 1:
-        glyph = "!" if shape["failed"] else KINDS[kind].glyph
-        drawing.rect(x + 1, top + 1, 11, ROW - 6, f"k{int(kind)}")
+        glyph = "!" if shape["failed"] else STYLES[kind].glyph
+        drawing.rect(x + 1, top + 1, 11, ROW - 6, f"k{kind}")
         drawing.text(x + 6.5, top + ROW / 2 - 2, glyph, "on", 'text-anchor="middle" font-family="monospace"')
         if width >= NAMED:
             text = texts[shape["name"]]

@@ -1,0 +1,155 @@
+"""What the host did: API calls, the waits of the program, and which commands they enqueued or waited for.
+
+Calls and waits have numbers from HOST on, above those of all commands, so that they are selected and marked as these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from atops.base.trace.records import HostWait, Kind, TraceNames
+from atops.device.call_site import file_shown
+from atops.trace.text import format_ns
+from atops_widgets.feed.columns import RECORDS, Column, Columns, Texts
+
+__all__ = ("HOST", "PROGRAM_WAITS", "WAIT_LANES", "HostLog")
+
+HOST: Final = 1 << 40
+PROGRAM_WAITS: Final = len(Kind)  # drawn as one more kind, which no command is of: the program stands still
+FIELDS: Final[Mapping[str, str]] = {**RECORDS, "site": "i4"}
+LANES: Final = 6  # of calls, and of waits, that go on at once; what is too much shares the last
+WAIT_LANES: Final = 1000  # the number of the first lane of waits
+NAMED: Final = 6  # commands that a sentence names
+NEWEST: Final = 20_000  # calls that commands are joined to
+MOST: Final = 256  # commands that are marked
+
+
+class HostLog:
+    """API calls and waits as rows like those of records: `stream` is the lane in which nothing overlaps.
+
+    The row numbered n since the beginning has the seq HOST + n; `correlation` is that of the newest command that a call
+    enqueued, or of the one that was waited for; -1 for none.
+    """
+
+    def __init__(self, capacity: int, texts: Texts) -> None:
+        self.rows = Columns(FIELDS, capacity, texts)
+        self._ends: dict[int, list[int]] = {Kind.API: [], PROGRAM_WAITS: []}
+
+    def add_calls(self, records: Columns, count: int) -> None:
+        """Take the API calls among the newest `count` records."""
+        first = len(records) - min(count, len(records))
+        at = first + np.flatnonzero(records["kind"][first:] == Kind.API)
+        if len(at):
+            names = ("started_ns", "finished_ns", "status", "correlation", "name")
+            self._add(Kind.API, {name: records[name][at] for name in names})
+
+    def add_waits(self, waits: Sequence[HostWait], names: TraceNames) -> None:
+        """Take waits of the program; their names are the lines that waited."""
+        if waits:
+            started, finished, seqs, sites = (np.array(column, np.int64) for column in zip(*waits, strict=True))
+            number = self.rows.texts.number
+            self._add(PROGRAM_WAITS, {
+                "started_ns": started, "finished_ns": finished, "status": 0 * sites, "correlation": seqs, "site": sites,
+                "name": np.array([number(_line_of(names, site)) for site in sites.tolist()], np.int64),
+            })  # fmt: skip
+
+    def _add(self, kind: int, columns: Mapping[str, Column]) -> None:
+        started, finished = columns["started_ns"], columns["finished_ns"]
+        count, ends = len(started), self._ends[kind]
+        lanes = [_lane(ends, start, end) for start, end in zip(started.tolist(), finished.tolist(), strict=True)]
+        first = HOST + self.rows.start + len(self.rows)
+        self.rows.extend_columns({
+            **columns, "seq": np.arange(first, first + count), "kind": np.full(count, kind), "bytes": np.zeros(count),
+            "stream": np.array(lanes) + (WAIT_LANES if kind == PROGRAM_WAITS else 0), "submitted_ns": started,
+        })  # fmt: skip
+
+    def waits(self) -> tuple[HostWait, ...]:
+        """Return the waits that are held."""
+        chosen = np.flatnonzero(self.rows["kind"] == PROGRAM_WAITS)
+        columns = (self.rows[name][chosen].tolist() for name in ("started_ns", "finished_ns", "correlation", "site"))
+        return tuple(HostWait(*row) for row in zip(*columns, strict=True))
+
+    def calls_of(self, seqs: Column, submitted: Column) -> Column:
+        """Return the number of the call that enqueued each command, -1 for none.
+
+        It is the first to have ended with such a new command, and of two the later begun; it ran at that moment.
+        """
+        calls = np.flatnonzero((self.rows["kind"] == Kind.API) & (self.rows["correlation"] >= 0))[-NEWEST:]
+        if not len(calls):
+            return np.full(len(seqs), -1)
+        started, newest = self.rows["started_ns"][calls], self.rows["correlation"][calls]
+        order = np.lexsort((-started, newest))
+        place = np.minimum(np.searchsorted(newest[order], seqs), len(calls) - 1)
+        call = calls[order[place]]
+        ran = (self.rows["started_ns"][call] <= submitted) & (submitted <= self.rows["finished_ns"][call])
+        return np.where(ran & (self.rows["correlation"][call] >= seqs), self.rows["seq"][call], -1)
+
+    def joined(self, seqs: Column, submitted: Column) -> tuple[Column, Column]:
+        """Return the edges from calls to the commands that they enqueued, and from commands to the waits for them."""
+        calls = self.calls_of(seqs, submitted)
+        known, waits = calls >= 0, np.flatnonzero(self.rows["kind"] == PROGRAM_WAITS)
+        waits = waits[np.isin(self.rows["correlation"][waits], seqs)]
+        return (
+            np.concatenate([calls[known], self.rows["correlation"][waits]]),
+            np.concatenate([seqs[known], self.rows["seq"][waits]]),
+        )
+
+    def neighbours(self, seq: int, records: Columns) -> tuple[list[int], list[int]]:
+        """Return what a call, a wait or a command is joined to on the other side, before it and after it."""
+        if seq < HOST:
+            near = np.flatnonzero(records["seq"] == seq)[-1:]
+        elif 0 <= (row := seq - HOST - self.rows.start) < len(self.rows):
+            start, end, other = (int(self.rows[name][row]) for name in ("started_ns", "finished_ns", "correlation"))
+            if self.rows["kind"][row] == PROGRAM_WAITS:
+                return ([other] if other >= 0 else []), []
+            submitted = records["submitted_ns"]
+            near = np.flatnonzero((submitted >= start) & (submitted <= end) & (records["seq"] <= other))
+            near = near[records["kind"][near] != Kind.API]
+        else:
+            return [], []
+        heads, tails = self.joined(records["seq"][near], records["submitted_ns"][near])
+        return heads[tails == seq].tolist()[-MOST:], tails[heads == seq].tolist()[-MOST:]
+
+    def sentence(self, seq: int, origin_ns: int, before: Sequence[int], after: Sequence[int]) -> str:
+        """Tell a call or a wait, and what it enqueued or waited for; empty where it is held no more."""
+        row = seq - HOST - self.rows.start
+        if not 0 <= row < len(self.rows):
+            return ""
+        start, end = int(self.rows["started_ns"][row]), int(self.rows["finished_ns"][row])
+        name = self.rows.texts.all[self.rows["name"][row]]
+        when = f", at {format_ns(start - origin_ns)} for {format_ns(end - start)}"
+        if self.rows["kind"][row] == PROGRAM_WAITS:
+            return f"the program waits at {name or 'no known line'}{when}; for {_listed(before) or 'room'}"
+        failed = ", failed" if self.rows["status"][row] else ""
+        return f"API call {name}{when}{failed}{'; it enqueued ' + _listed(after) if after else ''}"
+
+    def told_with(self, seqs: Sequence[int]) -> str:
+        """Tell the calls and waits that a command is joined to; empty where there are none."""
+        parts = []
+        for row in (seq - HOST - self.rows.start for seq in seqs if seq >= HOST):
+            waits, name = self.rows["kind"][row] == PROGRAM_WAITS, self.rows.texts.all[self.rows["name"][row]]
+            parts.append(f"; the program waits for it at {name}" if waits else f"; by the call {name}")
+        return "".join(parts[:NAMED])
+
+
+def _lane(ends: list[int], start: int, end: int) -> int:
+    """Return the first lane that is free at `start`, and take it until `end`; things come in the order of ending."""
+    lane = next((number for number, taken in enumerate(ends) if taken <= start), min(len(ends), LANES - 1))
+    if lane == len(ends):
+        ends.append(end)
+    ends[lane] = max(ends[lane], end)
+    return lane
+
+
+def _listed(seqs: Sequence[int]) -> str:
+    more = f" and {len(seqs) - NAMED} more" if len(seqs) > NAMED else ""
+    return f"number {', '.join(map(str, seqs[:NAMED]))}{more}" if seqs else ""
+
+
+def _line_of(names: TraceNames, site: int) -> str:
+    """Return a line in few letters, "main.py:7 in main"; empty where it is not known."""
+    place = names.sites.get(site)
+    return f"{file_shown(place.file)}:{place.line} in {place.function}" if place is not None else ""
