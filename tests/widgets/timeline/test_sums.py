@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from atops.base.trace.records import Kind
 from atops_widgets import Feed
+from atops_widgets.feed.host import HOST, PROGRAM_WAITS
 from atops_widgets.timeline.scene import Timetable, following, sums
 from tests.every import every
-from tests.widgets.traces import double_buffering
+from tests.widgets.traces import double_buffering, with_host
 
 ROWS = [
     ((0, 40_000), "40 µs: 2 records, copies 40 µs, 1 MiB copied"),
@@ -28,6 +30,18 @@ def test_names_of_kernels_kinds_and_streams_are_found(text: str, count: int) -> 
     assert len(seqs) == count
     begun = [int(feed.records["started_ns"][feed.links().row(seq)]) for seq in seqs]
     assert begun == sorted(begun)
+
+
+def test_calls_and_waits_of_the_host_are_found() -> None:
+    """By the name of the call and the line that waits, and by their kind; each once."""
+    feed = Feed(with_host())
+    host = feed.host.rows
+    kinds = {int(seq): int(kind) for seq, kind in zip(host["seq"], host["kind"], strict=True)}
+    for text, kind in (("api", Kind.API), ("program waits", PROGRAM_WAITS), ("main.py:7", PROGRAM_WAITS)):
+        found = Timetable(feed).found(text)
+        assert found and {kinds[seq] for seq in found} == {kind}
+        assert len(found) == len(set(found))
+        assert found == sorted(found, key=lambda seq: int(host["started_ns"][seq - HOST]))
 
 
 @every("chosen, by, expected", [(-1, 1, 3), (3, 0, 3), (3, 1, 7), (9, 1, 3), (3, -1, 9)])

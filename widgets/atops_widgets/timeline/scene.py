@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from atops.base.trace.records import COPIES, WAITS, Kind, TraceRecord
-from atops.trace.summary import KIND_NAMES, critical_path
+from atops.trace.summary import critical_path
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
+from atops_widgets.drawing.theme import NAMES
 from atops_widgets.feed.columns import IS_WAIT, Column, Columns, plural, union
 from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.host import HOST
@@ -94,17 +95,20 @@ class Timetable:
         return {name: np.concatenate([each[name] for each in parts]) for name in SHAPE}
 
     def found(self, text: str) -> list[int]:
-        """Return the commands in the order of their starts whose kernel, kind or stream has `text` in its name."""
-        records, names, wanted = self.feed.records, self.feed.names, text.casefold()
+        """Return commands, calls and waits in the order of their starts whose name, kind or stream has `text` in it."""
+        records, host, names, wanted = self.feed.records, self.feed.host.rows, self.feed.names, text.casefold()
         named = [number for number, each in enumerate(self.feed.texts.all) if wanted in each.casefold()]
-        kinds = [int(kind) for kind in Kind if wanted in KIND_NAMES[kind].casefold()]
+        kinds = [kind for kind, name in NAMES.items() if wanted in name.casefold()]
         hit = np.isin(records["name"], named) | np.isin(records["kind"], kinds)
         for (device, stream), label in names.streams.items():
             if wanted in label.casefold():
                 hit |= (records["device"] == device) & (records["stream"] == stream)
-        at = np.flatnonzero(hit)
-        seqs: list[int] = records["seq"][at[np.argsort(starts(records)[at], kind="stable")]].tolist()
-        return seqs
+        at = np.flatnonzero(hit & (records["kind"] != Kind.API))  # the host's rows have these
+        calls = np.flatnonzero(np.isin(host["name"], named) | np.isin(host["kind"], kinds))
+        when = np.concatenate([starts(records)[at], host["started_ns"][calls]])
+        seqs = np.concatenate([records["seq"][at], host["seq"][calls]])
+        in_order: list[int] = seqs[np.argsort(when, kind="stable")].tolist()
+        return in_order
 
     def _span(self, window: Window) -> tuple[int, int]:
         known = self.feed.span()

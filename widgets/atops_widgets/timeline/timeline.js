@@ -319,11 +319,12 @@ function words(view, rect) {
   const kind = view.table.kinds[rect.kind][0];
   const long = formatNs(rect.end - rect.start);
   if (rect.count > 1) return `${rect.count} records, mostly ${kind}, within ${long}; zoom in to see them`;
-  const parts = [kind + (rect.name ? ` ${rect.name}` : "")];
-  if (rect.bytes) parts.push(formatBytes(rect.bytes));
-  parts.push(`at ${formatNs(rect.start)} for ${long}`);
-  if (rect.failed) parts.push("failed, skipped or aborted");
-  return `${parts.join(", ")} (number ${rect.seq})`;
+  const parts = [
+    rect.name ? `${kind} ${rect.name}` : kind, rect.bytes && formatBytes(rect.bytes),
+    `at ${formatNs(rect.start)} for ${long}`, rect.failed && "failed, skipped or aborted",
+  ];
+  // What the host did has seqs above those of all commands.
+  return parts.filter(Boolean).join(", ") + (rect.seq < 1e12 ? ` (number ${rect.seq})` : "");
 }
 
 export default mount({
