@@ -45,7 +45,7 @@ def _client(stack: ExitStack, workers: int) -> Any:
     import distributed  # an extra
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    how: dict[str, Any] = {"dashboard_address": ":0", "threads_per_worker": 1}
+    how: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
     made = stack.enter_context(distributed.LocalCluster(n_workers=workers, **how))
     return stack.enter_context(distributed.Client(made, set_as_default=False))
 

@@ -62,7 +62,7 @@ async def main(scheduler: str | None) -> None:
         async with Client(scheduler, asynchronous=True) as client:
             await count(client, kill=False)
         return
-    how: dict[str, Any] = {"processes": True, "dashboard_address": ":0", "asynchronous": True}
+    how: dict[str, Any] = {"processes": True, "dashboard_address": "127.0.0.1:0", "asynchronous": True}
     async with LocalCluster(n_workers=2, threads_per_worker=1, **how) as cluster:
         for name in ("scheduler", "nanny", "client"):  # what Dask says of a worker that is killed on purpose
             logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)

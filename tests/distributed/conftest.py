@@ -21,7 +21,7 @@ def cluster() -> Iterator[Any]:
     for name in ("distributed.worker", "distributed.scheduler", "distributed.nanny", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     how = {"env": {"DASK_LOGGING__DISTRIBUTED": "critical"}, "silence_logs": logging.CRITICAL}
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", **how) as made:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", **how) as made:
         yield made
 
 

@@ -241,7 +241,7 @@ def lose_a_worker(seed: int) -> None:
     when, which = rng.randrange(1, 25), rng.randrange(2)
 
     async def run() -> None:
-        how = {"threads_per_worker": 1, "dashboard_address": ":0", "asynchronous": True, "silence_logs": 60}
+        how = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "asynchronous": True, "silence_logs": 60}
         async with (
             distributed.LocalCluster(n_workers=2, **how) as cluster,
             distributed.Client(cluster, asynchronous=True, set_as_default=False) as client,
@@ -293,7 +293,7 @@ SCHEDULER = """
 import os, sys
 from distributed import LocalCluster
 if __name__ == "__main__":
-    how = {"processes": False, "protocol": "tcp", "dashboard_address": ":0"}
+    how = {"processes": False, "protocol": "tcp", "dashboard_address": "127.0.0.1:0"}
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, **how)
     print(cluster.scheduler_address, flush=True)
     sys.stdin.read()
