@@ -68,7 +68,8 @@ def test_a_saved_page_joins_them_too(host: Host, tmp_path: Path) -> None:
     shown = host.shown("section.atops-timeline")
     shown.until("view.rects.length > 0")
     shown.get("view.select(argument)", HOST)
-    assert ["after", 0] in shown.get(MARKED + ".concat([['after', ...view.marks.after]])")
+    assert shown.get("view.marks.after") == [0]
+    shown.until("view.rects.some((r) => r.mark === 'after' && r.seq === 0)")
     shown.get("view.select(3)")
     assert HOST + 4 in shown.get("view.marks.after")
     assert str(HOST)[:6] not in shown.get("view.say.textContent")

@@ -85,7 +85,8 @@ class HostLog:
         place = np.minimum(np.searchsorted(newest[order], seqs), len(calls) - 1)
         call = calls[order[place]]
         ran = (self.rows["started_ns"][call] <= submitted) & (submitted <= self.rows["finished_ns"][call])
-        return np.where(ran & (self.rows["correlation"][call] >= seqs), self.rows["seq"][call], -1)
+        enqueued = ran & (seqs >= 0) & (self.rows["correlation"][call] >= seqs)  # records of calls have the seq -1
+        return np.where(enqueued, self.rows["seq"][call], -1)
 
     def joined(self, seqs: Column, submitted: Column) -> tuple[Column, Column]:
         """Return the edges from calls to the commands that they enqueued, and from commands to the waits for them."""
