@@ -5,7 +5,7 @@ search        run until one fails; knows a program as a function of a chooser
 shrink        fewer switches for the same failure
 runner        one run of a program under a chooser
 command_touches  what steps of streams, engines and tasks touch; task_calls: what a task asks the package
-actors        whose a name is, and where in the program things stand
+actors        the actor that a name belongs to, short names, and places in the program
 check         `atops.check` itself, and its awaitable twin
 stepper       one choice at a time, by its user
 look          what there is where a run waits for a choice; variables: the memory that a program names

@@ -1,4 +1,4 @@
-"""Whose a name is, of a transfer its thread's say; names in few letters; and where in the program things stand."""
+"""The actor that a name of a schedule belongs to, names shortened for a reader, and places in the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIBRARIES = ("asyncio", "/trio/", "/concurrent/")
 
 
 def short(name: Name, others: Collection[Name] = ()) -> str:
-    """Return a name in few letters: what all the others have in common is left out."""
+    """Return a short form of a name: a block or a launch that all the others share is left out."""
     match name:
         case ("thread", launch, block, thread):
             threads = [each for each in (name, *others) if each[0] == "thread" and len(each) == 4]
@@ -39,7 +39,7 @@ def short(name: Name, others: Collection[Name] = ()) -> str:
 
 @lru_cache(maxsize=4096)
 def owner(name: Name) -> Name:
-    """Return whose a name is: of a transfer its thread, of an engine's step its stream, and so on."""
+    """Return the actor that a name belongs to: a transfer to its thread, an engine's step to its stream, and so on."""
     match name:
         case ("transfer", launch, block, thread, _):
             return "thread", launch, block, thread

@@ -72,7 +72,7 @@ class Check:
         - "exhaustive": depth first through all of them, pruned less.
         - the string of a report's schedule: that one alone.
 
-        `progress` is kept up to date while it runs, for whoever reads it on another thread.
+        `progress` is kept up to date while it runs, so that another thread can read it.
 
         With a `client` of Dask the schedules of "random" are run by the workers of its cluster, a batch of seeds after
         the other, and the failing one is made small here. The report is the same as without one. The other strategies
@@ -125,7 +125,7 @@ class Check:
 
 
 class Checking:
-    """One check: its arguments, which are looked at here, and its course."""
+    """One check: its arguments, verified here, then the search and the report."""
 
     def __init__(
         self, program: Program, schedules: int, strategy: str, arguments: Sequence[object],

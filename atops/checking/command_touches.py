@@ -1,10 +1,10 @@
 """What the steps of streams, engines and tasks touch, told to the footprint of a run: so strategies know what commutes.
 
-Of a stream the next command needs that it was enqueued and that the one before it has left the queue; a wait for an
-event needs the record, where it finds that over. Where it does not, it is parked, which is the same in the end as to
-come later. What is not told here depends on everything, as do the steps of tasks. What would make two of the
-others depend on each other unseen, as copies that wait for each other's engine, is refused: the run is made anew then,
-with none of this told.
+The next command of a stream needs two things: that it was enqueued, and that the command before it has left the queue.
+A wait for an event needs the record, too, if that is over; if it is not, the wait is parked, which has the same effect
+as coming later. A step of which nothing is told here depends on every other, as do the steps of tasks. Where two steps
+could depend on each other in a way that is not seen, such as copies that wait for each other's engine, the run begins
+anew with nothing told of streams, engines and tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Place = tuple[Name, int]  # of a command: its stream, and how many came before i
 
 
 class CommandTouches:
-    """Tells what the steps of one board touch that are no kernel's."""
+    """Tells what the steps of one board touch; those of kernels tell it themselves."""
 
     def __init__(self, footprint: Footprint, agenda: Agenda) -> None:
         self._footprint, self._agenda = footprint, agenda

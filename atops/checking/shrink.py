@@ -1,8 +1,8 @@
 """Fewer switches for the same failure: delta debugging over where a run leaves the actor that has the turn.
 
-A schedule is told relative to "go on with the same actor": a switch says who has the turn instead, after which turn of
-which actor. So a switch means the same when another one is left out, as far as it can. After Zeller and Hildebrandt,
-Simplifying and Isolating Failure-Inducing Input (2002).
+A schedule is written relative to "go on with the same actor": a switch names the actor that has the turn instead, and
+the turn after which it has it. So a switch means the same when another one is left out, as far as it can. After Zeller
+and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def sendable(what: str, value: object, parts: Iterator[tuple[str, object]]) -> b
 
 
 async def result_of(future: Future) -> Any:
-    """Return a result. A cancellation ends this wait alone: Dask has one task gather many results, for all who wait."""
+    """Return a result. A cancellation ends this wait alone: one task of Dask gathers results for many waits."""
     gathering = asyncio.ensure_future(future.result())
     gathering.add_done_callback(_look_at)
     return await asyncio.shield(gathering)

@@ -25,8 +25,8 @@ from atops.runtime.pipeline import Stage, check_stages
 
 __all__ = ("ClusterPipeline", "PlainPipeline", "pipeline")
 
-LARGEST = "1 TiB"  # bytes of a chunk that Dask does not warn of
-MOST_SECONDS = 60.0  # until the workers have ended what they had
+LARGEST = "1 TiB"  # of a chunk: below it Dask does not warn of large graphs
+MOST_SECONDS = 60.0  # to wait for the workers to end what they had
 CLOSED = ("closing", "closed")  # a client
 AHEAD = 2  # chunks in flight for each thread of the workers, unless told otherwise
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ("run_batch", "search_on")
 
-SECONDS = 0.5  # that a batch takes: so long does a search go on elsewhere after a failure
-MOST_TASKS = 200  # a second that the scheduler is given: on many workers batches are longer
+SECONDS = 0.5  # of work in a batch: as long may other workers go on after a failure
+MOST_TASKS = 200  # given to the scheduler each second: on many workers batches are longer
 MOST_RUNS = 5000  # of a batch
 RUNNING = fork_safe(threading.Lock())  # a check has the process to itself: threads of a worker take turns
 

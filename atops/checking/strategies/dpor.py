@@ -38,14 +38,17 @@ class Dpor(Exhaustive):
         self._given: dict[Hashable, list[int]] = {}  # the events that gave something
 
     def opened(self, node: Node) -> None:
-        """Try what the run has chosen; what else, later events say. What was half asleep may see none of them."""
+        """Mark what the run has chosen as to be tried, and all names after a step that was half asleep.
+
+        Other names are added when a later event races with this one; half asleep, a run may end before that event.
+        """
         if node.inner and self._half(next(each for each in reversed(self.path) if not each.inner)):
             node.todo.update(node.names)
         else:
             node.todo.add(node.names[node.index])
 
     def gone(self, outer: Node, names: Collection[Name]) -> None:
-        """Try what is gone, too: it has no later step that would say that it matters."""
+        """Mark names that cannot come any more as to be tried: no later step of theirs would show that it matters."""
         for each in (outer, *self._middle()):
             each.todo.update(name for name in each.names if name not in names)
 

@@ -93,11 +93,11 @@ class Exhaustive:
         self.changed = 0  # the first step that is another one than in the run before
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
-        """Return what this run has here: on the path, what it says; behind it, the first that does not sleep."""
+        """Return the choice of this run: the path's, as far as the path goes; then the first that is not asleep."""
         return self._next(names, False)
 
     def go_on(self, names: Sequence[Name]) -> int:
-        """Return whether the first goes on, within the step that came last, or something of its own comes before."""
+        """Return the index of what comes next in the middle of a step, as `choose`."""
         return self._next(names, True)
 
     def _next(self, names: Sequence[Name], inner: bool) -> int:
@@ -154,7 +154,7 @@ class Exhaustive:
         """Look at a step after which some of what could have come instead cannot come any more; `names` can."""
 
     def _end_step(self) -> None:
-        """Look at the step that came last. Raises CutShort where nothing came in its middle, and that had to."""
+        """Check the last step. Raises CutShort where something had to come in its middle, and nothing did."""
         if self._half(self._outer()) and not any(each.index for each in self._middle()):
             raise CutShort("this step leads where another run has been")
 
@@ -165,14 +165,14 @@ class Exhaustive:
         return sleeper is not None and sleeper.half
 
     def _middle(self) -> list[Node]:
-        """Return the choices in the middle of the step that came last."""
+        """Return the choices in the middle of the last step."""
         return list(takewhile(lambda each: each.inner, reversed(self.path)))
 
     def _compare(self, node: Node) -> None:
-        """See whether all that could come before can come now, but for what has come.
+        """Compare what can come now with what could come before, but for the step that came.
 
-        Where it cannot, `node` is a choice within a step, or what was done last has taken something away: then nothing
-        is known about what depends on it.
+        If something of that cannot come any more, `node` is a choice in the middle of a step, or the last step has
+        removed it: then nothing is known about what depends on that step.
         """
         outer = self._outer()
         names, chosen = node.names, outer.names[outer.index]
@@ -188,7 +188,7 @@ class Exhaustive:
             each.accesses = each.main = each.own = together(each.own or UNKNOWN, UNKNOWN)
 
     def _outer(self) -> Node:
-        """Return the choice with which the step began that came last."""
+        """Return the choice that began the last step."""
         return next(each for each in reversed(self.path) if not each.inner)
 
     def opened(self, node: Node) -> None:

@@ -18,7 +18,7 @@ PATIENCE = 200
 
 
 class RandomRuns:
-    """A random run for each seed, from `seed` on. Kinds weigh differently in each."""
+    """A random run for each seed, from `seed` on. Each run gives the kinds of choices other weights."""
 
     name: ClassVar[str] = "random"
     exhausted: ClassVar[bool] = False
@@ -29,12 +29,12 @@ class RandomRuns:
 
     @property
     def choose(self) -> Callable[[str, Sequence[Name]], int]:
-        """What returns any position, in this run."""
+        """The function of this run that returns a random position."""
         return self._run.choose
 
     @property
     def draws(self) -> Callable[[], Callable[[], float]]:
-        """What returns by what turns of kernel threads are drawn, in this run."""
+        """The function of this run that returns what draws turns of kernel threads: numbers from [0, 1)."""
         return self._run.draws
 
     def go_on(self, names: Sequence[Name]) -> int:

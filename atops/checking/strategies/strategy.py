@@ -42,19 +42,20 @@ class Strategy(Protocol):
 
     @property
     def exhausted(self) -> bool:
-        """Whether every schedule has been run, or one that is as good."""
+        """Whether every schedule has been run, or an equivalent one."""
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return the index of what comes next. Raises CutShort where the run need not go on."""
 
     @property
     def prunes(self) -> bool:
-        """Whether it has a use for what steps touch."""
+        """Whether the strategy needs to know what steps touch."""
 
     def go_on(self, names: Sequence[Name]) -> int:
-        """Return, within the step that came last, whether the first of these, who takes it, goes on, or another comes.
+        """Return the index of what comes next in the middle of a step: 0 lets the actor go on whose step it is.
 
-        Nothing else could come there, and nothing at all may: then it is no choice. Raises as `choose`.
+        `names` has that actor first, then those that could come in between; where there are none it is no choice.
+        Raises as `choose`.
         """
 
     def ended(self) -> None:
@@ -70,9 +71,9 @@ class Strategy(Protocol):
 class Recorder:
     """A chooser for one run: it asks a strategy, and keeps what came. `limit` is how many choices a run may have.
 
-    Where the strategy `prunes`, the run tells the `footprint` what each step touches. With `commands` it tells that of
-    streams and engines, too. Then the strategy does not choose that time goes on, but what ends by it: what takes time
-    ends sooner or later than any other step, however long it takes, as time may go on in the middle of everything.
+    Where the strategy `prunes`, the run tells the `footprint` what each step touches; with `commands` also what steps
+    of streams and engines touch. Then the strategy never chooses "time goes on". It chooses which of the things that
+    take time ends next, whatever their lengths: each of them may end before or after any other step.
     """
 
     def __init__(self, strategy: Strategy, limit: int = 100_000, commands: bool = False) -> None:
@@ -85,7 +86,7 @@ class Recorder:
         self._strategy, self._choose = strategy, strategy.choose
         self._taken: Sequence[tuple[Name, int, int]] | None = None  # while turns are drawn: what has come
         self._kept = 0  # of that
-        self._last: Name | None = None  # whose step runs, where the footprint is told of it
+        self._last: Name | None = None  # the actor whose step runs, where there is a footprint
         self.footprint: Footprint | None = None
         self._go_on, self._ended = strategy.go_on, strategy.ended
         if strategy.prunes:
@@ -94,7 +95,7 @@ class Recorder:
         self._awaited: Name | None = None  # what the strategy has chosen and needs time for
 
     def draws(self, taken: Sequence[tuple[Name, int, int]]) -> Callable[[], float] | None:
-        """Return what turns of kernel threads are drawn by, where the strategy needs not be asked for each."""
+        """Return what draws turns of kernel threads, where the strategy need not be asked for each turn."""
         draws: Callable[[], Callable[[], float]] | None = getattr(self._strategy, "draws", None)
         if draws is None or self.footprint is not None or self.cut is not None:
             return None
@@ -109,7 +110,7 @@ class Recorder:
         self._taken = None
 
     def _keep_drawn(self) -> None:
-        """Keep what was drawn since it was asked last; what it is asked now is appended to `taken` then."""
+        """Keep what was drawn since the last question; the answer to this one is appended to `taken` afterwards."""
         taken = self._taken
         assert taken is not None, "asked"
         if new := taken[self._kept :]:

@@ -1,4 +1,4 @@
-"""What one kernel thread accesses, where races are looked for: the part of it that runs at every access."""
+"""What one kernel thread accesses: the part of the race detector that runs at every access."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ThreadRaces:
         self.unwritten.take(start, stop, *calling_place(1))
 
     def access(self, kind: str, span: Span, key: Key, value: object = None) -> None:
-        """Enter a load or a store by the running thread, of a span's part at `key`; or that all of it escapes."""
+        """Note a load or a store by the running thread, of a span's part at `key`; or that the whole span escapes."""
         if kind == "escape":
             self._escape(span)
             return

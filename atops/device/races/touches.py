@@ -1,6 +1,6 @@
 """What a kernel thread touches, told to the footprint of the step that runs: by it strategies know what commutes.
 
-It stands where the detector of races stands, `thread.race`, and hands on to that where both are asked for.
+It takes the detector's place, `thread.race`, and passes all on to the detector where both are asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a scratchpad was taken and never stored to: reads of it find what the last kernel left there."""
+"""The bytes of a scratchpad that were taken and never stored to: reads of them find what the last kernel left there."""
 
 from __future__ import annotations
 

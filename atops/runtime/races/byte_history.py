@@ -1,4 +1,4 @@
-"""Who used which bytes of one memory: of each byte the command that wrote it last, and those that have read it since.
+"""The use of one memory: for each byte, the command that wrote it last, and those that have read it since.
 
 Ranges are exact. A stream's commands are in order, so of its reads only the newest is kept, and a thousand streams that
 read the same bytes again and again cost a thousand entries and no more.

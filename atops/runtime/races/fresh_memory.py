@@ -1,4 +1,4 @@
-"""What of device memory was allocated and never stored to: who reads it finds whatever was there before.
+"""Device memory that was allocated and never stored to: a read of it finds whatever was there before.
 
 Only memory whose allocation was seen is looked at, and none that numpy or other processes may store to unseen. A copy
 to other device memory reads nothing of it: what was not written at its source is not written at its target. Nor does a

@@ -1,9 +1,9 @@
 """Priority inversion: an urgent stream waits for a less urgent one, and what is between them goes first.
 
-What is urgent gets engines and clusters before the rest, and nothing of its urgency goes to what it waits for. So where
-the less urgent stream's command stands for one of them behind work of a third stream, of an urgency between the two,
-the most urgent one waits for that, too, however much there is of it. It is looked for where such work begins, and where
-such a wait does.
+Urgent commands get engines and clusters first, but do not lend their priority to what they wait for. So where the less
+urgent stream's command waits for an engine or a cluster behind work of a third stream, whose priority lies between the
+two, the most urgent stream waits for that work, too, however long it is. Inversions are looked for where such work
+begins, and where such a wait does.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Findings:
         log.warning("%s", race, extra=fields)
 
     def tell_at_exit(self) -> None:
-        """Log what still stands, and what was not seen if nothing was found: nobody can ask for a report any more."""
+        """Log what still stands, and what was not seen if nothing was found: no report can be asked for any more."""
         self.add(self._standing())
         report = self.report()
         if report.verdict == "inconclusive":
