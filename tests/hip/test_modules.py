@@ -471,6 +471,17 @@ def world() -> Any:
         yield made
 
 
+def test_an_image_behind_a_pointer_is_as_long_as_it_says(world: World) -> None:
+    """C passes nothing but the pointer: an address, a pointer of ctypes or byref, of memory of this process."""
+    held = ctypes.create_string_buffer(IMAGE + bytes(64))
+    address = ctypes.addressof(held)
+    for image in address, ctypes.c_void_p(address), ctypes.cast(held, ctypes.POINTER(ctypes.c_char)):
+        for module_ in answers(hip.hipModuleLoadData(image)), answers(hip.hipModuleLoadDataEx(image, 0, None, None)):
+            answers(hip.hipModuleUnload(module_))
+    assert hip.hipModuleLoadData(address + 1) == (E.hipErrorInvalidImage, None)
+    assert hip.hipModuleLoadData(5) == (E.hipErrorInvalidValue, None)
+
+
 def test_a_handle_of_tops_is_one_of_hip(world: World) -> None:
     """And the other way round."""
     handle = answers(hip.hipModuleGetFunction(tops.check(tops.topsModuleLoadData(IMAGE)), "empty"))

@@ -21,6 +21,7 @@ from atops.hip import aio, hip
 from atops.hip.header import structs
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import board_of
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, board
 
 E = hip.hipError_t
@@ -225,6 +226,28 @@ def test_the_facades_share_their_objects(world):
     assert tops.topsFree(memory) == (tops.topsSuccess,)
     with atops.Device(0).create_stream() as other:
         check(hip.hipStreamSynchronize(other))
+
+
+@every("memory", ["mapped", "managed"])
+def test_a_copy_of_memory_that_lies_in_both_places_may_be_called_by_any_kind(world, memory):
+    """AML's own test of areas asks for it; a contradiction between other pointers is told, and so is no kind."""
+    if memory == "mapped":
+        host = check(hip.hipHostMalloc(8, hip.hipHostMallocMapped))
+        pointer = check(hip.hipHostGetDevicePointer(host, 0))
+    else:
+        pointer = host = check(hip.hipMallocManaged(8))
+    ctypes.memset(host, 5, 8)
+    into, handle = np.zeros(8, np.uint8), stream()
+    for kind in hip.hipMemcpyKind:
+        into[:] = 0
+        check(hip.hipMemcpy(into, pointer, 8, kind))
+        assert list(into) == [5] * 8, kind
+        check(hip.hipMemcpyAsync(pointer, into, 8, kind, handle))
+        check(hip.hipMemcpyWithStream(pointer, into, 8, kind, handle))
+    for kind in 9, np.ones(2), None:
+        assert hip.hipMemcpy(into, pointer, 8, kind) == (E.hipErrorInvalidMemcpyDirection,)
+    plain = check(hip.hipMalloc(8))
+    assert hip.hipMemcpy(into, plain, 8, H2D) == (E.hipErrorInvalidMemcpyDirection,)
 
 
 def test_no_device(world):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from inspect import unwrap
 from typing import Any, Final
 
-from atops.bridge.arguments import size_of
+from atops.base.result_codes import Result
+from atops.bridge.arguments import size_of, whole
 from atops.bridge.call import Wait, Work
+from atops.bridge.codes import CodeError
 from atops.hip.functions.api import call, derived
 from atops.hip.functions.host import pointer_of
 from atops.hip.header.enumerations import hipMemcpyKind
@@ -48,15 +50,33 @@ def _end(pointer: object, nbytes: object) -> object:
     return pointer_of(pointer, size_of(nbytes, "sizeBytes"))
 
 
+def _is_kind(kind: object) -> bool:
+    return isinstance(kind, int) and kind in tuple(hipMemcpyKind)
+
+
+def _copy(name: str, dst: object, src: object, nbytes: object, kind: object, *stream: object) -> Wait | None:
+    """Make a copy by the function of TOPS of this name; HIP looks at no kind where memory lies in both places."""
+    ends = _end(dst, nbytes), _end(src, nbytes)
+    result: Wait | None
+    try:
+        result = COPIES[name](*ends, nbytes, kind, *stream)
+    except CodeError as error:
+        if error.code is not Result.InvalidMemcpyDirection or not _is_kind(kind):
+            raise
+        if not any(tops.is_everywhere(each, whole(nbytes, "sizeBytes")) for each in ends):
+            raise
+        result = COPIES[name](*ends, nbytes, hipMemcpyKind.hipMemcpyDefault, *stream)
+    return result
+
+
 @call
 def hipMemcpy(dst: object, src: object, sizeBytes: int, kind: hipMemcpyKind) -> Wait | None:
     """Copy `sizeBytes` in the null stream; wait for it where host memory takes part.
 
     InvalidValue: null, unknown, overlapping or too short memory; InvalidMemcpyDirection: not a kind, or not that
-    of the pointers (mapped and managed memory may be called host or device).
+    of the pointers (any kind will do where mapped or managed memory takes part).
     """
-    result: Wait | None = COPIES["topsMemcpy"](_end(dst, sizeBytes), _end(src, sizeBytes), sizeBytes, kind)
-    return result
+    return _copy("topsMemcpy", dst, src, sizeBytes, kind)
 
 
 @call
@@ -64,9 +84,7 @@ def hipMemcpyWithStream(
     dst: object, src: object, sizeBytes: int, kind: hipMemcpyKind, stream: int | None
 ) -> Wait | None:
     """As hipMemcpy, in the order of a stream; returns when the copy is over, whatever the memory. InvalidHandle."""
-    ends = _end(dst, sizeBytes), _end(src, sizeBytes)
-    result: Wait | None = COPIES["topsMemcpyWithStream"](*ends, sizeBytes, kind, stream)
-    return result
+    return _copy("topsMemcpyWithStream", dst, src, sizeBytes, kind, stream)
 
 
 @call
@@ -74,9 +92,7 @@ def hipMemcpyAsync(
     dst: object, src: object, sizeBytes: int, kind: hipMemcpyKind, stream: int | None = 0
 ) -> Wait | None:
     """Enqueue a copy; pageable host memory is copied before the call returns. As hipMemcpy; InvalidHandle."""
-    ends = _end(dst, sizeBytes), _end(src, sizeBytes)
-    result: Wait | None = COPIES["topsMemcpyAsync"](*ends, sizeBytes, kind, stream)
-    return result
+    return _copy("topsMemcpyAsync", dst, src, sizeBytes, kind, stream)
 
 
 @call

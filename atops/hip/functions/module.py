@@ -7,16 +7,20 @@ from dataclasses import fields
 from inspect import unwrap
 from typing import Any, Final, Never
 
+import numpy as np
+
 from atops.base.errors import InvalidValue, NotFound
 from atops.base.result_codes import Result
 from atops.bridge.arguments import instance, listed, member, size_of, text_of, whole
 from atops.bridge.call import Wait
 from atops.bridge.handles import current_device, live
+from atops.bridge.pointers import is_null
 from atops.hip.functions.api import call, derived
-from atops.hip.functions.host import pointer_of
+from atops.hip.functions.host import host_bytes_of, pointer_of
 from atops.hip.header.enumerations import hipFuncAttribute, hipFunction_attribute, hipJitOption, hipMemcpyKind
 from atops.hip.header.structs import hipFuncAttributes
 from atops.kernels.memory.device_variables import Variable
+from atops.kernels.programs.image import HEADER_BYTES, image_size
 from atops.kernels.programs.program import Module
 from atops.tops.functions import module as tops
 from atops.tops.functions.launch import function_of
@@ -41,12 +45,28 @@ COPIES: Final[Any] = {
 }  # fmt: skip
 
 hipModuleLoad = derived(tops.topsModuleLoad, call.instead({Result.InvalidImage: Result.SharedObjectInitFailed}))
-hipModuleLoadData = derived(tops.topsModuleLoadData)
 hipModuleUnload = derived(tops.topsModuleUnload)
 hipModuleGetFunction = derived(tops.topsModuleGetFunction)
 hipModuleGetGlobal = derived(tops.topsModuleGetGlobal)
 hipGetSymbolAddress = derived(tops.topsGetSymbolAddress)
 hipGetSymbolSize = derived(tops.topsGetSymbolSize)
+
+
+@call
+def hipModuleLoadData(image: object) -> int:
+    """Load a code image in host memory: bytes, a buffer, or a pointer to them in this process.
+
+    InvalidImage: not a code image, or damaged; InvalidValue: null, or not memory.
+    """
+    made: int = unwrap(tops.topsModuleLoadData)(_image(image))
+    return made
+
+
+def _image(image: object) -> object:
+    """Return the bytes of an image behind a pointer to memory of this process; everything else as it is."""
+    if is_null(image) or not isinstance(pointer_of(image, HEADER_BYTES), np.ndarray) or isinstance(image, np.ndarray):
+        return image
+    return host_bytes_of(image, image_size(host_bytes_of(image, HEADER_BYTES, "image").tobytes()), "image")
 
 
 @call
@@ -59,7 +79,7 @@ def hipModuleLoadDataEx(
     """
     for each in listed(() if options is None else options, None, "options"):
         member(hipJitOption, each, "an option")
-    made: int = unwrap(tops.topsModuleLoadDataEx)(image, numOptions or None, options, optionValues)
+    made: int = unwrap(tops.topsModuleLoadDataEx)(_image(image), numOptions or None, options, optionValues)
     return made
 
 

@@ -44,11 +44,14 @@ hipHostRegisterMapped: Final = 2
 hipHostRegisterIoMemory: Final = 4
 hipHostRegisterReadOnly: Final = 8
 hipExtHostRegisterCoarseGrained: Final = 8
+hipExternalMemoryDedicated: Final = 1
 
 # Launches.
 hipExtAnyOrderLaunch: Final = 1
 hipCooperativeLaunchMultiDeviceNoPreSync: Final = 1
 hipCooperativeLaunchMultiDeviceNoPostSync: Final = 2
+hipOccupancyDefault: Final = 0
+hipOccupancyDisableCachingOverride: Final = 1
 HIP_LAUNCH_PARAM_BUFFER_POINTER: Final = 1
 HIP_LAUNCH_PARAM_BUFFER_SIZE: Final = 2
 HIP_LAUNCH_PARAM_END: Final = 3

@@ -7,6 +7,7 @@ from enum import IntEnum
 __all__ = (
     "hipDeviceAttribute_t",
     "hipFuncAttribute",
+    "hipFuncCache_t",
     "hipFunction_attribute",
     "hipJitOption",
     "hipMemAccessFlags",
@@ -14,10 +15,13 @@ __all__ = (
     "hipMemAllocationType",
     "hipMemLocationType",
     "hipMemPoolAttr",
+    "hipMemRangeAttribute",
     "hipMemcpyKind",
     "hipMemoryAdvise",
     "hipMemoryType",
     "hipPointer_attribute",
+    "hipSharedMemConfig",
+    "hipStreamBatchMemOpType",
 )  # fmt: skip
 
 
@@ -287,3 +291,44 @@ class hipPointer_attribute(IntEnum):
     HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15
     HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16
     HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17
+
+
+# Of functions that are not here: programs name them.
+
+
+class hipMemRangeAttribute(IntEnum):
+    """What is known of a range of managed memory."""
+
+    hipMemRangeAttributeReadMostly = 1
+    hipMemRangeAttributePreferredLocation = 2
+    hipMemRangeAttributeAccessedBy = 3
+    hipMemRangeAttributeLastPrefetchLocation = 4
+    hipMemRangeAttributeCoherencyMode = 100
+
+
+class hipFuncCache_t(IntEnum):
+    """What a function would rather have of a cache."""
+
+    hipFuncCachePreferNone = 0
+    hipFuncCachePreferShared = 1
+    hipFuncCachePreferL1 = 2
+    hipFuncCachePreferEqual = 3
+
+
+class hipSharedMemConfig(IntEnum):
+    """How wide the banks of shared memory are."""
+
+    hipSharedMemBankSizeDefault = 0
+    hipSharedMemBankSizeFourByte = 1
+    hipSharedMemBankSizeEightByte = 2
+
+
+class hipStreamBatchMemOpType(IntEnum):
+    """What one of several operations on words of memory is."""
+
+    hipStreamMemOpWaitValue32 = 1
+    hipStreamMemOpWriteValue32 = 2
+    hipStreamMemOpFlushRemoteWrites = 3
+    hipStreamMemOpWaitValue64 = 4
+    hipStreamMemOpWriteValue64 = 5
+    hipStreamMemOpBarrier = 6

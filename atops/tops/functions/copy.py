@@ -39,10 +39,10 @@ from atops.tops.functions.api import call
 from atops.tops.header.enumerations import topsMemcpyKind, topsReduceDataType, topsReduceOpType
 
 __all__ = (
-    "Started", "start_copy", "topsMemcpy", "topsMemcpyAsync", "topsMemcpyDtoD", "topsMemcpyDtoDAsync", "topsMemcpyDtoH",
-    "topsMemcpyDtoHAsync", "topsMemcpyHtoD", "topsMemcpyHtoDAsync", "topsMemcpyWithStream", "topsMemoryReduceAsync",
-    "topsMemset", "topsMemsetAsync", "topsMemsetD8", "topsMemsetD8Async", "topsMemsetD16", "topsMemsetD16Async",
-    "topsMemsetD32", "topsMemsetD32Async",
+    "Started", "is_everywhere", "start_copy", "topsMemcpy", "topsMemcpyAsync", "topsMemcpyDtoD", "topsMemcpyDtoDAsync",
+    "topsMemcpyDtoH", "topsMemcpyDtoHAsync", "topsMemcpyHtoD", "topsMemcpyHtoDAsync", "topsMemcpyWithStream",
+    "topsMemoryReduceAsync", "topsMemset", "topsMemsetAsync", "topsMemsetD8", "topsMemsetD8Async", "topsMemsetD16",
+    "topsMemsetD16Async", "topsMemsetD32", "topsMemsetD32Async",
 )  # fmt: skip
 
 # ---- copies
@@ -252,6 +252,11 @@ def _end(pointer: object, nbytes: int, what: str, place: int, code: Result) -> t
         where = repr(found[0]) if isinstance(found[0], Buffer) else "pageable host memory"
         raise CodeError(code, f"{what} must be {NAMES[place]} memory for this kind of copy, got {where}")
     return found
+
+
+def is_everywhere(pointer: object, nbytes: int) -> bool:
+    """Tell whether an end of a copy lies in host and in device memory: mapped or managed. Raises as `operand` does."""
+    return _places(pointer, _found(pointer, nbytes, "the end", False)[0]) == HOST | DEVICE
 
 
 def _places(pointer: object, end: Buffer | memoryview) -> int:
