@@ -1,7 +1,8 @@
 """Declarations of C++ among tokens: where one ends, what it declares, and whether it is a template.
 
-And enumerators of the runtime API called INT8, FLOAT or REDUCE_MAX: a program that declares the name keeps it. The
-header has them in a namespace of their own; where a program declares no such name, what it uses is qualified.
+And names that a header has at the top on the chip, and in a namespace here: enumerators of the runtime API called INT8,
+FLOAT or REDUCE_MAX, and vectors called vint or vfloatx4. A program that declares the name keeps it; where it declares
+none, what it uses is qualified.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
 )
 BARE = "atops::bare"
+_VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
 
@@ -118,17 +120,20 @@ class Declarations(Cursor):
 
 
 @cache
-def _enumerators() -> frozenset[str]:
-    """Return the names that the header has in the namespace."""
+def _elsewhere() -> dict[str, str]:
+    """Return the names that are at the top on the chip, with the namespace that has them here."""
     bodies = _ENUMERATION.findall(_HEADER.read_text(encoding="utf-8"))
-    return frozenset(name for body in bodies for name in re.findall(r"(\w+) =", body))
+    return {
+        **{name: BARE for body in bodies for name in re.findall(r"(\w+) =", body)},
+        **{f"v{kind}{width}": "tops" for kind in _VECTORS for width in ("", "x2", "x4")},
+    }
 
 
-def used_bare(parts: Iterable[str]) -> frozenset[str]:
-    """Return which of the names a program's own texts use without declaring them."""
+def used_bare(parts: Iterable[str]) -> dict[str, str]:
+    """Return which of the names a program's own texts use without declaring them, with the namespace that has each."""
     text = "\n".join(parts)
-    used = _enumerators().intersection(re.findall(r"\b[A-Z][A-Z0-9_]+\b", text))
-    return frozenset(name for name in used if not _declares(text, name))
+    used = _elsewhere().keys() & re.findall(r"\b[A-Za-z][A-Za-z0-9_]+\b", text)
+    return {name: _elsewhere()[name] for name in used if not _declares(text, name)}
 
 
 def _declares(text: str, name: str) -> bool:
@@ -138,5 +143,6 @@ def _declares(text: str, name: str) -> bool:
             rf"\benum\b[^;{{}}()]*{{[^}}]*\b{name}\b",
             rf"\btypedef\b[^;]*\b{name}\s*;",
             rf"(?<!\breturn)(?<!\bcase)(?<=[\w>*&])\s+{name}\s*[=;\[({{](?!=)",
+            rf"(?<!\breturn)(?<!\bcase)(?<!\bsizeof)(?<=\w)\s+{name}\s*[,)]",  # a parameter
         )
     )

@@ -18,9 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count
+from pathlib import Path
 
-from atops.kernels.cxx.declarations import BARE, OF_TYPES, QUALIFIERS, Declarations, used_bare
+from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, used_bare
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
@@ -51,6 +53,13 @@ _REFUSED = {
 # Attributes whose texts the compiler hands to the assembler as they are.
 _SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
 _SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
+
+
+@cache
+def _known() -> frozenset[str]:
+    """Return the intrinsics that the headers define."""
+    header = Path(__file__).parent / "include" / "atops" / "published.h"
+    return frozenset(re.findall(r"\b__dtu_\w+", header.read_text(encoding="utf-8")))
 
 
 def rewrite(
@@ -94,7 +103,7 @@ class _Rewriter(Declarations):
         self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
         self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
         self.beginning = 0
-        self.bare: frozenset[str] = frozenset()  # of the API, by names that the program has for nothing else
+        self.bare: dict[str, str] = {}  # names at the top that the program has for nothing else, and where they are
         self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
         self._takers = {
             **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
@@ -168,7 +177,7 @@ class _Rewriter(Declarations):
             out.append(self.shared[text])
             return place + 1
         if text in self.bare and self._before(place) not in ("::", ".", "->"):
-            out.append(f"{BARE}::{text}")
+            out.append(f"{self.bare[text]}::{text}")
             return place + 1
         if (opening := self._launch_at(place)) is not None:
             return self._launch(place, opening, out)
@@ -178,7 +187,7 @@ class _Rewriter(Declarations):
             out.append(MAIN)
             return place + 1
         self._refuse(place, text)
-        if text.startswith(_INTRINSICS) and self._text(self._next(place + 1)) == "(":
+        if text.startswith(_INTRINSICS) and text not in _known() and self._text(self._next(place + 1)) == "(":
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
         return None

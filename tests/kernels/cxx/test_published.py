@@ -33,7 +33,7 @@ WRONG = {  # what a kernel does with a context or with host code, and how its la
     "tops::private_dte c; c.config_memcpy(a, b); c.set_src_offset(0, 1);": (DteError, "which has no window in src"),
     "tops::private_dte c; c.config_slice(a, b, {0}); c.set_dst_offset(0, 1);": (DteError, "which has no window in dst"),
     "tops::private_dte c; c.config_slice(a, b, {0}); c.set_src_offset(1, 1);": (DteError, "dimension 1 of an"),
-    "tops::private_dte c; c.config_slice(a, b, {0}); c.set_total_size(4);": (DteError, "slice, which is no memcpy"),
+    "tops::private_dte c; c.config_slice(a, b, {0}); c.set_total_size(4);": (DteError, "is no memcpy and no memset"),
     "tops::private_dte c; c.config_memcpy(a, b); c.trigger(); c.trigger();": (DteError, "in flight: memcpy"),
     "topsDeviceSynchronize();": (LaunchFailure, "called topsDeviceSynchronize, which is host code's"),
     "empty<<<1, 1>>>();": (LaunchFailure, "called a launch, which is host code's"),

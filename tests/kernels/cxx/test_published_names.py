@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from atops import kernels as k
 from atops.base.errors import LaunchFailure
+from atops.base.options import EmulatorOptions
 from atops.device.native.toolchain import NAMED
 
 VECTORS = """
@@ -43,12 +45,52 @@ extern "C" __global__ void step(float *state, float *k, float *delta, float *out
   acore::add(state, update, state, 32, factor);
   acore::matmul<1, acore::MK_KN>(out, k, state, (float *)nullptr, (int *)nullptr, 4, 8, 0, 1, 0, 1, 0);
 }
-extern "C" __global__ void closed(float *out) { acore::matmul<1, acore::MK_NK>(out, out, out, out, out, 4, 8); }
+extern "C" __global__ void products(float *x, float *y, float *bias, float *out) {
+  acore::matmul<2, acore::MK_NK>(out, x, y, bias, (int *)nullptr, 3, 4, 0, 1, 1, 0, 0);
+  acore::matmul<2, acore::KM_KN>(out + 8, x, y, (float *)nullptr, (int *)nullptr, 3, 4, 0, 1, 0, 1, 1);
+}
+extern "C" __global__ void sums(float *x) { acore::matmul<1, acore::MK_KN>(x, x, x, x, x, 4, 8, 1, 1, 0, 0, 0); }
+template <typename V, typename O> inline KRT_API V own_gather(void *from, const O &bytes);
+template <> inline KRT_API va16f32 own_gather(void *from, const va16u32 &bytes) {
+  return __dtu_m_vldxda_f32((__DTU_INTRIN_AS__ char *)from, bytes);
+}
+extern "C" __global__ void by_offsets(float *x, float *out) {
+  va16u32 bytes = vmul(viota<va16u32>(0u), vbroadcast<va16u32>(8u));
+  va16f32 odd = vgather<va16f32>(x + 1, bytes);
+  vscatter<va16f32>(out, vadd(odd, own_gather<va16f32>((void *)x, bytes)), bytes);
+  va16u32x4 first = __dtu_m_mid_m0_u32(5);
+  bytes >>= va16u32(1u);
+  __dtu_m_vstxda_u32(vunpack<0, va16u32>(first), (char *)(out + 64), bytes);
+  __dtu_l_movs_barrier_fence(0x3);
+  using mask = typename vector_to_mask<va16u32>::type;
+  out[1] = tcle::aggr_mb<0, 0>(tcle::vset_mb<mask>(3)), out[3] = tcle::aggr_mb<0, 1>(tcle::vset_mb<mask>(3));
+  tcle::store(tcle::load<va16f32>(x) * va16f32(2.0f), out + 96);
+}
+class wrapped {
+  tops::bfloat16 value;
+ public:
+  wrapped() = default;
+  wrapped(float f) : value(f) {}
+  wrapped(double f) : value(float(f)) {}
+};
+extern "C" __global__ void patched(wrapped *x, float *y) {
+  __local__ wrapped l[8];
+  tops::private_dte ctx, other;
+  int at[] = {6};
+  ctx.config_slice(tops::mdspan(tops::Private, l, 8), tops::mdspan(tops::Global, x, 8), at, 0);
+  ctx.trigger_and_wait();
+  other.config_memcpy(tops::mdspan(tops::Private, l, 8), tops::mdspan(tops::Global, x, 8));
+  other.set_dst_addr(x), other.set_src_addr(l);  // the other way round
+  other.trigger_and_wait();
+  other.config_memset(tops::mdspan(tops::Global, y, 8), 3);
+  other.set_total_size(2 * sizeof(float));
+  other.trigger_and_wait();
+}
 extern "C" __global__ void registers(int *out) {
   tar_t place = __dtu_s_movsr2targ(3);
   v64i8 rows[2] = {__dtu_s_tvld_itar(place), __dtu_s_tvld_itar(place)};
   out[0] = 1 - __dtu_srli_a(3, 31);
-  rows[0] += __dtu_m_vldxda_dual_u32(rows[1]);
+  rows[0] += __dtu_m_tvld_dual(rows[1]);
 }
 """
 
@@ -147,11 +189,58 @@ def test_products(module: Any, run: Callable[..., Any]) -> None:
     wanted = state * 0.5 + np.outer(keys, delta)
     np.testing.assert_allclose(run("", "step", (1, 1), *given, fetch=0, module=module), wanted, 1e-5, 1e-6)
     np.testing.assert_allclose(run("", "step", (1, 1), *given, fetch=3, module=module), keys @ wanted, 1e-5, 1e-5)
-    with pytest.raises(LaunchFailure, match="acore::matmul with a layout or numbers"):
-        run("", "closed", (1, 1), np.zeros(64, np.float32), module=module)
+    x, y, bias = (generator.normal(size=size).astype(np.float32) for size in (6, 12, 4))
+    found = run("", "products", (1, 1), x, y, bias, np.zeros(16, np.float32), fetch=3, module=module)
+    np.testing.assert_allclose(found[:8].reshape(2, 4), x.reshape(2, 3) @ y.reshape(4, 3).T + bias, 1e-5, 1e-5)
+    np.testing.assert_allclose(found[8:].reshape(2, 4), x.reshape(3, 2).T @ y.reshape(3, 4), 1e-5, 1e-5)
+    with pytest.raises(LaunchFailure, match="acore::matmul for sums over several calls"):
+        run("", "sums", (1, 1), np.zeros(64, np.float32), module=module)
+
+
+def test_elements_at_byte_offsets(module: Any, run: Callable[..., Any]) -> None:
+    """Gathered, scattered and counted up, by the functions and by the intrinsics of headers that have their own."""
+    x = np.arange(64, dtype=np.float32)
+    found = run("", "by_offsets", (1, 1), x, np.zeros(128, np.float32), fetch=1, module=module)
+    assert np.array_equal(found[0:64:2], x[0::2] + x[1::2]) and found[1] == 1 and found[3] == 0
+    assert np.array_equal(found[64:96].view(np.uint32), np.arange(5, 37))
+    assert np.array_equal(found[96:], x[:32] * 2)
+
+
+def test_what_published_contexts_do(module: Any, run: Callable[..., Any]) -> None:
+    """A class is filled with a number; an address that is patched says where it lies; a memset is cut by its size."""
+    x = np.arange(1, 9, dtype=bfloat16)
+    given = (x.copy(), np.zeros(8, np.float32))
+    assert run("", "patched", (1, 1), *given, module=module).tolist() == [7, 8, 0, 0, 0, 0, 0, 0]
+    assert run("", "patched", (1, 1), *given, fetch=1, module=module).tolist() == [3, 3, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("own", ["", "typedef int vshort;", "__device__ int f(int vshort, int) { return vshort; }"])
+def test_vectors_at_the_top(own: str, run: Callable[..., Any]) -> None:
+    """With <tops.h> they need no namespace, and give way to what a program calls so; an array's address is memory."""
+    text = f"""
+#include <tops.h>
+{own}
+__global__ void twice(int *from, int *to, size_t n) {{
+    tops_dte_ctx_t ctx;
+    tops::dte_scope scope(ctx);
+    __valigned__ int buffer[128];
+    tops::mdspan here(tops::Private, &buffer, 128);
+    for (size_t i = 0; i < n; i += 128) {{
+        tops::memcpy(ctx, here, tops::mdspan(tops::Global, from + i, 128));
+        for (size_t j = 0; j < 128; j += tops::vlength<vint>()) {{
+            const auto &v = tops::vload<vint>(buffer + j);
+            tops::vstore(tops::vadd<vint>(v, v), buffer + j);
+        }}
+        tops::memcpy(ctx, tops::mdspan(tops::Global, to + i, 128), here);
+    }}
+}}
+"""
+    x = np.arange(256, dtype=np.int32)
+    options = EmulatorOptions(strict=True) if not own else None
+    assert np.array_equal(run(text, "twice", (1, 1), x, np.zeros_like(x), 256, fetch=1, options=options), x * 2)
 
 
 def test_registers_compile(module: Any, run: Callable[..., Any]) -> None:
     """What intrinsics give goes into any type and computes; the first one that is reached is a fault."""
-    with pytest.raises(LaunchFailure, match=r"vectors.tops:33.*called __dtu_s_movsr2targ"):
+    with pytest.raises(LaunchFailure, match=r"vectors.tops:73.*called __dtu_s_movsr2targ"):
         run("", "registers", (1, 1), np.zeros(1, np.int32), module=module)

@@ -341,9 +341,12 @@ void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, c
               space == Space::global ? "global" : "local");
     }
     if (space != Space::shared && space != Space::local && in_global(run, low, high)) return;
-    if (low >= reinterpret_cast<uint64_t>(fiber->stack) && low < reinterpret_cast<uint64_t>(fiber->top))
-        failf(Fault::dte_error, site, "%s is a variable of the thread's stack, which the DTE does not reach; declare it "
-              "__local__", role);
+    uint64_t stack = reinterpret_cast<uint64_t>(fiber->stack), top = reinterpret_cast<uint64_t>(fiber->top);
+    if (low >= stack && low < top && high <= top) {  // the thread's private memory
+        if (space == Space::unknown || space == Space::local) return;
+        failf(Fault::dte_error, site, "%s is said to be %s memory, and is a variable of the thread", role,
+              space == Space::global ? "global" : "shared");
+    }
     illegal(site, role, operand, write);
 }
 

@@ -179,6 +179,10 @@ bool begins_in(const Pad &pad, uint64_t low) {
     return base && low >= base && low < base + pad.capacity;
 }
 
+bool on_stack(const Fiber *fiber, uint64_t low) {
+    return low >= reinterpret_cast<uint64_t>(fiber->stack) && low < reinterpret_cast<uint64_t>(fiber->top);
+}
+
 // Whether bytes are the module's, or of the table of what the runtime does for it.
 bool of_module(const Watch *watch, uint64_t low, uint64_t high) {
     auto table = reinterpret_cast<uint64_t>(RUNTIME_TABLE);
@@ -188,9 +192,7 @@ bool of_module(const Watch *watch, uint64_t low, uint64_t high) {
 
 // Whether no other thread reaches what lies here.
 bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t low, uint64_t high) {
-    const Pad &l1 = *fiber->l1;
-    auto stack = reinterpret_cast<uint64_t>(fiber->stack), top = reinterpret_cast<uint64_t>(fiber->top);
-    return begins_in(l1, low) || (low >= stack && low < top) || of_module(watch, low, high);
+    return begins_in(*fiber->l1, low) || on_stack(fiber, low) || of_module(watch, low, high);
 }
 
 Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint32_t owner) {
@@ -212,8 +214,7 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
         const BlockPlace &place = run->places[each->block];
         if (begins_in(*each->l1, low)) what = "local memory", of = each;
         if (begins_in(place.l2, low)) what = "shared memory of the block", of = each;
-        if (low >= reinterpret_cast<uint64_t>(each->stack) && low < reinterpret_cast<uint64_t>(each->top))
-            what = "a variable on the stack", of = each;
+        if (on_stack(each, low)) what = "a variable on the stack", of = each;
         if (what) break;
     }
     if (low >> 47) refuse(touch, low, high, "used an address that no memory can have");
@@ -252,7 +253,7 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
         return made(watch->shared[fiber->block], place.l2, Space::shared, watch->base / watch->own->size + fiber->block);
     }
     if (watch->last && low >= watch->last->low && high <= watch->last->high) return watch->last;
-    if (of_module(watch, low, high)) return nullptr;
+    if (of_module(watch, low, high) || on_stack(fiber, low)) return nullptr;
     Range range;
     if (!find_global(run, low, &range)) refuse_others(touch, low, high);
     if (high > range.high) refuse(touch, low, high, "access");
@@ -752,7 +753,7 @@ void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
     for (bool write : {false, true})
         for (const Flight::Part &each : flight.parts) {
             if (each.write != write) continue;
-            Touch &mine = begins_in(l1, each.low) ? touch : waiter;
+            Touch &mine = begins_in(l1, each.low) || on_stack(flight.fiber, each.low) ? touch : waiter;
             mine.does = write ? WRITES | TRANSFERS : TRANSFERS;
             enter(mine, each.low, each.high);
         }

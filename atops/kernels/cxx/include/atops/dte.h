@@ -41,6 +41,13 @@ struct mdspan {
     mdspan(Space space, T *address, Extent... extents) : address(address), space(space), extents(extents...) {}
     template <class Extent, size_t N>
     mdspan(Space space, T *address, const Extent (&extents)[N]) : address(address), space(space), extents(extents) {}
+    // The address of an array, `&buffer`, is that of its first element.
+    template <class A, class... Extents>
+        requires std::is_array_v<A>
+    mdspan(A *array, const Extents &...extents) : mdspan(reinterpret_cast<T *>(array), extents...) {}
+    template <class A, class... Extents>
+        requires std::is_array_v<A>
+    mdspan(Space space, A *array, const Extents &...extents) : mdspan(space, reinterpret_cast<T *>(array), extents...) {}
 
     operator atops::Operand() const {
         atops::Operand made{};
@@ -58,13 +65,13 @@ struct mdspan {
     }
 };
 template <class T, class... Extent>
-mdspan(T *, Extent...) -> mdspan<T>;
+mdspan(T *, Extent...) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class Extent, size_t N>
-mdspan(T *, const Extent (&)[N]) -> mdspan<T>;
+mdspan(T *, const Extent (&)[N]) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class... Extent>
-mdspan(Space, T *, Extent...) -> mdspan<T>;
+mdspan(Space, T *, Extent...) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class Extent, size_t N>
-mdspan(Space, T *, const Extent (&)[N]) -> mdspan<T>;
+mdspan(Space, T *, const Extent (&)[N]) -> mdspan<std::remove_all_extents_t<T>>;
 
 // Any of them, where the type of the elements is not said.
 struct mdspan_base {
@@ -90,6 +97,24 @@ uint64_t bits(T value) {
     memcpy(&made, &value, sizeof value);
     return made;
 }
+
+// What is filled in: any number for any type of elements, a class around one too.
+template <class D>
+struct Filling {
+    std::remove_const_t<D> own{};
+
+    Filling() = default;
+    template <class Number>
+    Filling(Number given) {
+        if constexpr (std::is_constructible_v<std::remove_const_t<D>, Number>)
+            own = std::remove_const_t<D>(given);
+        else
+            own = std::remove_const_t<D>(float(given));
+    }
+};
+
+template <class D>
+using Fill = std::type_identity_t<Filling<D>>;  // D is that of dst
 
 inline void take(int64_t *to, int32_t &count, const numbers &from) {
     for (int each = 0; each < from.count; ++each) to[each] = from.values[each];
@@ -130,12 +155,12 @@ inline Transfer memcpy(const mdspan<D> &dst, const mdspan<S> &src) {
 }
 template <class D, class V>
 inline Transfer memset(const mdspan<D> &dst, V value) {
-    return Description(Take::none, Turn::plain, Land::fill, dst).fill(D(value));
+    return Description(Take::none, Turn::plain, Land::fill, dst).fill(Filling<D>(value).own);
 }
 template <class D, class S>
-inline Transfer slice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset, std::remove_const_t<D> value)
+inline Transfer slice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset, Filling<D> value)
     {
-    return Description(Take::window, Turn::plain, Land::whole, dst).from(src).window(offset).fill(value);
+    return Description(Take::window, Turn::plain, Land::whole, dst).from(src).window(offset).fill(value.own);
 }
 template <class D, class S>
 inline Transfer deslice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset) {
@@ -147,9 +172,9 @@ inline Transfer transpose(const mdspan<D> &dst, const mdspan<S> &src, const numb
 }
 template <class D, class S>
 inline Transfer slice_transpose(const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset, const numbers
-    &layout, std::remove_const_t<D> value) {
+    &layout, Filling<D> value) {
     return Description(Take::window, Turn::permute, Land::whole,
-        dst).from(src).window(offset).order(layout).fill(value);
+        dst).from(src).window(offset).order(layout).fill(value.own);
 }
 template <class D, class S>
 inline Transfer transpose_deslice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &offset, const numbers
@@ -158,9 +183,9 @@ inline Transfer transpose_deslice(const mdspan<D> &dst, const mdspan<S> &src, co
 }
 template <class D, class S>
 inline Transfer pad(const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low, const numbers &pad_high, const
-    numbers &pad_mid, std::remove_const_t<D> pad_value) {
+    numbers &pad_mid, Filling<D> pad_value) {
     return Description(Take::all, Turn::plain, Land::padded, dst).from(src).around(pad_low, pad_high,
-        pad_mid).fill(pad_value);
+        pad_mid).fill(pad_value.own);
 }
 template <class D, class S>
 inline Transfer mirror_tb(const mdspan<D> &dst, const mdspan<S> &src) {
@@ -176,10 +201,10 @@ inline Transfer broadcast(const mdspan<D> &dst, const mdspan<S> &src) {
 }
 template <class D, class S>
 inline Transfer slice_pad(const mdspan<D> &dst, const mdspan<S> &src, const numbers &src_offsets, const numbers
-    &slice_shape, const numbers &pad_low, const numbers &pad_high, const numbers &pad_mid, std::remove_const_t<D>
+    &slice_shape, const numbers &pad_low, const numbers &pad_high, const numbers &pad_mid, Filling<D>
     pad_value) {
     return Description(Take::window, Turn::plain, Land::padded,
-        dst).from(src).window(src_offsets).shape(slice_shape).around(pad_low, pad_high, pad_mid).fill(pad_value);
+        dst).from(src).window(src_offsets).shape(slice_shape).around(pad_low, pad_high, pad_mid).fill(pad_value.own);
 }
 template <class D, class S>
 inline Transfer slice_deslice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &src_offsets, const numbers
@@ -206,19 +231,19 @@ inline Transfer shrink_deslice(const mdspan<D> &dst, const mdspan<S> &src, int p
 }
 template <class D, class S, class V>
 inline Transfer memset_deslice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &dst_offsets, V value) {
-    return Description(Take::all, Turn::replace, Land::window, dst).from(src).at(dst_offsets).fill(D(value));
+    return Description(Take::all, Turn::replace, Land::window, dst).from(src).at(dst_offsets).fill(Filling<D>(value).own);
 }
 template <class D, class S>
 inline Transfer mirror_tb_pad(const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low, const numbers
-    &pad_high, const numbers &pad_mid, std::remove_const_t<D> value) {
+    &pad_high, const numbers &pad_mid, Filling<D> value) {
     return Description(Take::all, Turn::mirror_x, Land::padded, dst).from(src).around(pad_low, pad_high,
-        pad_mid).fill(value);
+        pad_mid).fill(value.own);
 }
 template <class D, class S>
 inline Transfer mirror_lr_pad(const mdspan<D> &dst, const mdspan<S> &src, const numbers &pad_low, const numbers
-    &pad_high, const numbers &pad_mid, std::remove_const_t<D> value) {
+    &pad_high, const numbers &pad_mid, Filling<D> value) {
     return Description(Take::all, Turn::mirror_y, Land::padded, dst).from(src).around(pad_low, pad_high,
-        pad_mid).fill(value);
+        pad_mid).fill(value.own);
 }
 template <class D, class S>
 inline Transfer mirror_tb_deslice(const mdspan<D> &dst, const mdspan<S> &src, const numbers &dst_offsets) {
@@ -242,25 +267,25 @@ inline Transfer sub_sample(const mdspan<D> &dst, const mdspan<S> &src, const num
     X(memcpy, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
     X(memset, 210, (class D, class V), (const tops::mdspan<D> &dst, V value), (dst, value)) \
     X(slice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
-      tops::numbers &offset, std::remove_const_t<D> value = {}), (dst, src, offset, value)) \
+      tops::numbers &offset, atops::describe::Fill<D> value = {}), (dst, src, offset, value)) \
     X(deslice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
       tops::numbers &offset), (dst, src, offset)) \
     X(transpose, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
       tops::numbers &layout), (dst, src, layout)) \
     X(slice_transpose, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
-      tops::numbers &offset, const tops::numbers &layout, std::remove_const_t<D> value = {}), (dst, src, offset, \
+      tops::numbers &offset, const tops::numbers &layout, atops::describe::Fill<D> value = {}), (dst, src, offset, \
       layout, value)) \
     X(transpose_deslice, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, \
       const tops::numbers &offset, const tops::numbers &layout), (dst, src, offset, layout)) \
     X(pad, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
-      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, atops::describe::Fill<D> \
       pad_value = {}), (dst, src, pad_low, pad_high, pad_mid, pad_value)) \
     X(mirror_tb, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
     X(mirror_lr, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
     X(broadcast, 210, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src), (dst, src)) \
     X(slice_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
       tops::numbers &src_offsets, const tops::numbers &slice_shape, const tops::numbers &pad_low, const \
-      tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> pad_value = {}), (dst, src, \
+      tops::numbers &pad_high, const tops::numbers &pad_mid, atops::describe::Fill<D> pad_value = {}), (dst, src, \
       src_offsets, slice_shape, pad_low, pad_high, pad_mid, pad_value)) \
     X(slice_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
       tops::numbers &src_offsets, const tops::numbers &slice_shape, const tops::numbers &dst_offsets), (dst, src, \
@@ -275,10 +300,10 @@ inline Transfer sub_sample(const mdspan<D> &dst, const mdspan<S> &src, const num
     X(memset_deslice, 300, (class D, class S, class V), (const tops::mdspan<D> &dst, const tops::mdspan<S> \
       &src, const tops::numbers &dst_offsets, V value), (dst, src, dst_offsets, value)) \
     X(mirror_tb_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
-      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, atops::describe::Fill<D> \
       value = {}), (dst, src, pad_low, pad_high, pad_mid, value)) \
     X(mirror_lr_pad, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, const \
-      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, std::remove_const_t<D> \
+      tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, atops::describe::Fill<D> \
       value = {}), (dst, src, pad_low, pad_high, pad_mid, value)) \
     X(mirror_tb_deslice, 300, (class D, class S), (const tops::mdspan<D> &dst, const tops::mdspan<S> &src, \
       const tops::numbers &dst_offsets), (dst, src, dst_offsets)) \
@@ -352,11 +377,13 @@ struct tops_dte_ctx_base_s {
         ready("set_src_addr", file, line);
         if (!configured.src.rank) refuse("set_src_addr", "takes nothing from memory", file, line);
         configured.src.address = const_cast<T *>(address);
+        configured.src.space = atops::Space::unknown;  // the address says where it lies
     }
     template <class T>
     void set_dst_addr(T *address, ATOPS_SITE) {
         ready("set_dst_addr", file, line);
         configured.dst.address = address;
+        configured.dst.space = atops::Space::unknown;
     }
     void set_src_offset(int dim, int64_t offset, ATOPS_SITE) {
         ready("set_src_offset", file, line);
@@ -370,7 +397,11 @@ struct tops_dte_ctx_base_s {
     }
     void set_total_size(int64_t bytes, ATOPS_SITE) {
         ready("set_total_size", file, line);
-        if (configured.land != atops::Land::bytes) refuse("set_total_size", "is no memcpy", file, line);
+        if (configured.land == atops::Land::fill) {
+            configured.dst.rank = 1, configured.dst.extents[0] = bytes / configured.dst.item;
+            return;
+        }
+        if (configured.land != atops::Land::bytes) refuse("set_total_size", "is no memcpy and no memset", file, line);
         for (atops::Operand *each : {&configured.dst, &configured.src})
             each->rank = 1, each->item = 1, each->extents[0] = bytes;
     }

@@ -71,20 +71,23 @@ inline void outer(T *out, const T *lhs, const T *rhs, unsigned rows, unsigned co
     for (unsigned i = 0; i < rows; ++i)
         for (unsigned j = 0; j < columns; ++j) out[size_t(i) * columns + j] = lhs[i] * rhs[j];
 }
-// How the operands of a product lie. Published kernels outside of the closed library use the first only, with one set of
-// the numbers that follow: a plain product. With others it is a fault.
+// How the operands of a product lie: K inside or outside.
 enum MatmulLayout { MK_KN, MK_NK, KM_KN, KM_NK };
-template <int M, MatmulLayout layout, class Out, class In, class Bias, class Extra, class... Numbers>
-inline void matmul(Out *out, const In *lhs, const In *rhs, const Bias *bias, const Extra *extra, int k, int n,
-                   Numbers... numbers) {
-    const int given[] = {int(numbers)..., 0}, known[] = {0, 1, 0, 1, 0, 0};
-    if (layout != MK_KN || bias || extra || sizeof given != sizeof known || __builtin_memcmp(given, known, sizeof known))
-        atops::fail(atops::Fault::launch_failure,
-                    "called acore::matmul with a layout or numbers that this emulator does not know", "", 0);
+// out = lhs x rhs, and the bias where `biased` says so, summed in the next wider type and rounded once. `sums` adds to
+// what calls before have left, and `stores` leaves it for the next one; that is not here, and a fault.
+template <int M, MatmulLayout layout, class Out, class In, class Bias, class Extra>
+inline void matmul(Out *out, const In *lhs, const In *rhs, const Bias *bias, const Extra *, int k, int n, int sums, int stores,
+                   int biased, int, int) {
+    if (sums || !stores)
+        atops::fail(atops::Fault::launch_failure, "called acore::matmul for sums over several calls, which this emulator does "
+                    "not have", "", 0);
+    constexpr bool outer_lhs = layout == KM_KN || layout == KM_NK, inner_rhs = layout == MK_NK || layout == KM_NK;
     for (int i = 0; i < M; ++i)
         for (int j = 0; j < n; ++j) {
-            auto total = atops::wide(In(0));
-            for (int each = 0; each < k; ++each) total += atops::wide(lhs[i * k + each]) * atops::wide(rhs[each * n + j]);
+            auto total = biased ? decltype(atops::wide(In(0)))(bias[j]) : atops::wide(In(0));
+            for (int each = 0; each < k; ++each)
+                total += atops::wide(lhs[outer_lhs ? each * M + i : i * k + each]) *
+                         atops::wide(rhs[inner_rhs ? j * k + each : each * n + j]);
             out[i * n + j] = Out(total);
         }
 }

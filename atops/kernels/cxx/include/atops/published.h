@@ -7,7 +7,7 @@
 #include "functions.h"
 #include "tops/half.h"
 
-#define KRT_API inline
+#define KRT_API  // stands behind `inline`
 #define __KRT_ARCH__ __GCU_ARCH__
 #define TOPS_VECTOR_LENGTH 128  // bytes of a vector; __vector4 has four times as many
 #define TCLE_SINGLE_VEC_BYTES 128
@@ -130,6 +130,8 @@ template <class V>
 struct vector_to_mask { using type = typename atops::VectorOf<V>::Truth; };
 template <class V>
 struct vector_length { static constexpr int value = V::lanes; };
+template <class V>
+constexpr int vlength() { return V::lanes; }
 
 #define ATOPS_VECTORS(type, name, va) \
     using name = atops::Vector<type, 128>; \
@@ -326,6 +328,23 @@ inline V vpack2(const Part &a, const Part &b) { return vpack<V>(a, b); }
 template <class V, class Part>
 inline V vpack4(const Part &a, const Part &b, const Part &c, const Part &d) { return vpack<V>(a, b, c, d); }
 
+// Elements at so many bytes behind an address, one for each lane. Both take `const void *`: what a program has itself of
+// these names, for `void *`, goes first.
+template <class V, class Offsets>
+inline V vgather(const void *base, const Offsets &bytes) {
+    static_assert(V::lanes == Offsets::lanes, "an offset for each lane");
+    V made;
+    for (int i = 0; i < V::lanes; ++i)
+        __builtin_memcpy(&made.lane[i], static_cast<const char *>(base) + bytes.lane[i], sizeof made.lane[i]);
+    return made;
+}
+template <class V, class Offsets>
+inline void vscatter(const void *base, const V &value, const Offsets &bytes) {
+    static_assert(V::lanes == Offsets::lanes, "an offset for each lane");
+    char *first = static_cast<char *>(const_cast<void *>(base));
+    for (int i = 0; i < V::lanes; ++i) __builtin_memcpy(first + bytes.lane[i], &value.lane[i], sizeof value.lane[i]);
+}
+
 // A pointer that goes on with each load and store: by a vector, or by one of STRIDES numbers of bytes. What it stores to
 // begins where what it loads from does, and goes on by itself: one pointer can change an array in its place.
 template <class V, int STRIDES = 0>
@@ -412,18 +431,30 @@ inline atops::Vector<T, BYTES * 2> concat2(const atops::Vector<T, BYTES> &a, con
     return tops::vpack<atops::Vector<T, BYTES * 2>>(a, b);
 }
 
-// Elements at so many bytes behind an address, one for each lane.
+template <class V>
+inline V load(const void *from) { return tops::vload<V>(from); }
+template <class V>
+inline void store(const V &value, void *to) { tops::vstore(value, to); }
 template <class V, class Offsets>
-inline V gather(const void *base, const Offsets &bytes) {
-    V made;
-    for (int i = 0; i < V::lanes; ++i)
-        __builtin_memcpy(&made.lane[i], static_cast<const char *>(base) + bytes.lane[i], sizeof made.lane[i]);
+inline V gather(const void *base, const Offsets &bytes) { return tops::vgather<V>(base, bytes); }
+template <class V, class Offsets>
+inline void scatter(void *base, const Offsets &bytes, const V &value) { tops::vscatter(base, value, bytes); }
+// first, first + 1, ...
+template <class V, int, class T>
+inline V mid(T first) { return tops::viota<V>(first); }
+// A mask of the first `count` lanes, and whether any lane of a half of a mask is true.
+template <class M>
+inline M vset_mb(int count) {
+    M made;
+    for (int i = 0; i < M::lanes; ++i) made.lane[i] = i < count;
     return made;
 }
-template <class V, class Offsets>
-inline void scatter(void *base, const Offsets &bytes, const V &value) {
-    for (int i = 0; i < V::lanes; ++i)
-        __builtin_memcpy(static_cast<char *>(base) + bytes.lane[i], &value.lane[i], sizeof value.lane[i]);
+template <int, int half, class M>
+inline int aggr_mb(const M &mask) {
+    static_assert(half == 0 || half == 1, "a mask has two halves");
+    int any = 0;
+    for (int i = half * M::lanes / 2; i < (half + 1) * M::lanes / 2; ++i) any |= mask.lane[i];
+    return any;
 }
 
 #define ATOPS_UNARY(name) \
@@ -443,7 +474,53 @@ inline V min(const V &x, const V &y) { return tops::vmin(x, y); }
 struct tar_t {};
 struct smr_t {};
 
-// The language text gives masks no `&&` and integers no quotient by an operator; tcle does.
+// The intrinsics that published headers are made of and that say what they do: first, first + 1, ...; elements at byte
+// offsets, loaded and stored; a fence. The rewriting pass leaves those alone that stand here. What they give goes into
+// any vector of its size.
+namespace atops {
+template <int BYTES>
+struct Bits {
+    unsigned char bytes[BYTES];
+    template <class V>
+    explicit Bits(const V &from) { __builtin_memcpy(bytes, &from, BYTES); }
+    template <class T>
+    operator Vector<T, BYTES>() const { return tops::vload<Vector<T, BYTES>>(bytes); }
+};
+template <class V>
+Bits(const V &) -> Bits<int(sizeof(V))>;
+}  // namespace atops
+#define ATOPS_IOTA(name, T) \
+    inline auto name(unsigned first) { return atops::Bits(tops::viota<atops::Vector<T, 512>>(first)); }
+ATOPS_IOTA(__dtu_m_mid_m0_u32, unsigned)
+ATOPS_IOTA(__dtu_m_mid_m0_u16, unsigned short)
+ATOPS_IOTA(__dtu_m_mid_m0_u8, unsigned char)
+#undef ATOPS_IOTA
+#define ATOPS_INDEXED(load, store, T) \
+    template <class Offsets> \
+    inline auto load(const void *base, const Offsets &bytes) { \
+        return atops::Bits(tops::vgather<atops::Vector<T, int(sizeof(T)) * Offsets::lanes>>(base, bytes)); \
+    } \
+    template <class V, class Offsets> \
+    inline void store(const V &value, void *base, const Offsets &bytes, int part = 0) { \
+        for (int i = 0; i < Offsets::lanes; ++i) \
+            __builtin_memcpy(static_cast<char *>(base) + bytes.lane[i], &value.lane[part * Offsets::lanes + i], sizeof(T)); \
+    }
+ATOPS_INDEXED(__dtu_m_vldxda_f32, __dtu_m_vstxda_f32, float)
+ATOPS_INDEXED(__dtu_m_vldxda_u32, __dtu_m_vstxda_u32, unsigned)
+ATOPS_INDEXED(__dtu_m_vldxda_s32, __dtu_m_vstxda_s32, int)
+ATOPS_INDEXED(__dtu_m_vldxda_dual_f32, __dtu_m_vstxda_dual_f32, float)
+ATOPS_INDEXED(__dtu_m_vldxda_dual_u32, __dtu_m_vstxda_dual_u32, unsigned)
+ATOPS_INDEXED(__dtu_m_vldxda_dual_s32, __dtu_m_vstxda_dual_s32, int)
+ATOPS_INDEXED(__dtu_m_vldxda_f16, __dtu_m_vstxda_f16, atops::half)
+ATOPS_INDEXED(__dtu_m_vldxda_bf16, __dtu_m_vstxda_bf16, atops::brain)
+ATOPS_INDEXED(__dtu_m_vldxda_u16, __dtu_m_vstxda_u16, unsigned short)
+ATOPS_INDEXED(__dtu_m_vldxda_s16, __dtu_m_vstxda_s16, short)
+ATOPS_INDEXED(__dtu_m_vldxda_u8, __dtu_m_vstxda_u8, unsigned char)
+ATOPS_INDEXED(__dtu_m_vldxda_s8, __dtu_m_vstxda_s8, char)
+#undef ATOPS_INDEXED
+inline void __dtu_l_movs_barrier_fence(int) {}
+
+// The language text gives masks no `&&`, integers no quotient by an operator and no shift in its place; tcle does.
 namespace atops {
 template <int WIDTH, int BYTES>
 Mask<WIDTH, BYTES> operator&&(const Mask<WIDTH, BYTES> &x, const Mask<WIDTH, BYTES> &y) { return x & y; }
@@ -458,4 +535,10 @@ Vector<T, BYTES> operator%(const Vector<T, BYTES> &x, const Vector<T, BYTES> &y)
 template <class T, int BYTES>
     requires is_integer<T>
 Vector<T, BYTES> &operator/=(Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return x = x / y; }
+template <class T, int BYTES>
+    requires(is_integer<T> && std::is_unsigned_v<T>)
+Vector<T, BYTES> &operator<<=(Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return x = x << y; }
+template <class T, int BYTES>
+    requires(is_integer<T> && std::is_unsigned_v<T>)
+Vector<T, BYTES> &operator>>=(Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return x = x >> y; }
 }  // namespace atops

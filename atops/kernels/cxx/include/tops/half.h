@@ -25,6 +25,7 @@ struct Rounded {
 
 using half = Rounded<atops::half>;
 using bfloat = Rounded<atops::brain>;
+using bfloat16 = bfloat;
 using __ef_half = half;
 using __ef_bfloat16 = bfloat;
 inline float __half2float(half value) { return float(value); }
