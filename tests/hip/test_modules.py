@@ -471,6 +471,39 @@ def world() -> Any:
         yield made
 
 
+APART = b"""
+extern "C" __global__ void apart(int *out, int *seen) {
+    seen[blockIdx.x] = blockIdx.x + 1;
+    cooperative_groups::this_grid().sync();
+    out[blockIdx.x] = seen[1 - blockIdx.x];
+}
+extern "C" __global__ void meets(int *out, int *seen) { __syncblocks(); }
+"""
+
+
+@pytest.mark.slow
+def test_kernels_in_cxx_on_two_devices(world: World, compiler: None) -> None:
+    """A grid meets itself there; what would meet the other device's says that it cannot."""
+    code = compiled(APART, b"apart.cpp", b"--offload-arch=gcu300")
+    for name, expected in ("apart", E.hipSuccess), ("meets", E.hipErrorLaunchFailure):
+        launches, results = [], []
+        for device in (0, 1):
+            answers(hip.hipSetDevice(device))
+            function_ = answers(hip.hipModuleGetFunction(answers(hip.hipModuleLoadData(code)), name))
+            values = [answers(hip.hipMalloc(8)), answers(hip.hipMalloc(8))]
+            stream = answers(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+            launches.append(hip.hipFunctionLaunchParams(function_, 2, 1, 1, 1, 1, 1, 0, stream, values))
+        answers(hip.hipModuleLaunchCooperativeKernelMultiDevice(launches, 2, 0))
+        for launch in launches:
+            assert hip.hipStreamSynchronize(launch.hStream) == (expected,)
+            if expected is E.hipSuccess:
+                into = np.zeros(2, np.int32)
+                answers(hip.hipMemcpy(into, launch.kernelParams[0], 8, D2H))
+                results += list(into)
+        assert results in ([], [2, 1, 2, 1])
+    answers(hip.hipSetDevice(0))
+
+
 def test_an_image_behind_a_pointer_is_as_long_as_it_says(world: World) -> None:
     """C passes nothing but the pointer: an address, a pointer of ctypes or byref, of memory of this process."""
     held = ctypes.create_string_buffer(IMAGE + bytes(64))

@@ -132,8 +132,9 @@ class _Plan:
         data = bytearray(_RUN_BYTES) + places
         run = Run.from_buffer(data)
         at, count_of_ranges = self._ranges.buffer_info()
+        cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
         _HEAD.pack_into(
-            data, 0, *self._common, count, grid.cooperative, ctypes.addressof(run) + _RUN_BYTES, grid.shared_bytes,
+            data, 0, *self._common, count, cooperative, ctypes.addressof(run) + _RUN_BYTES, grid.shared_bytes,
             options.seed is not None, seed, options.dte == "eager", 0, 0, at, count_of_ranges // 2, *_CALLS,
         )  # fmt: skip
         _TEXT.pack_into(data, Run.text_low.offset, *self._text)
@@ -206,15 +207,12 @@ class NativeBlock(Block):
         grid = self.grid
         blocks = self._together()
         if grid.error is None:
-            if grid.barrier.expected > 1:
-                grid.stop(LaunchFailure(f"kernel {grid.name} is native: it does not run on several devices together"))
-            else:
-                try:
-                    self._go(blocks)
-                except BaseException as error:  # the schedule's: the run is at its end
-                    grid.stop(LaunchFailure(f"kernel {grid.name}: {error}"))
-                    self._end(blocks)
-                    raise
+            try:
+                self._go(blocks)
+            except BaseException as error:  # the schedule's: the run is at its end
+                grid.stop(LaunchFailure(f"kernel {grid.name}: {error}"))
+                self._end(blocks)
+                raise
         self._end(blocks)
         return Progress.DONE
 

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 5;
+constexpr uint32_t VERSION = 6;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -98,6 +98,7 @@ struct Runtime {
     void (*fail)(Fault, const char *text, Site);  // does not return
     // Objects in shared memory, which one thread constructs for all: before it begins, and once they are there.
     void (*constructs)(void *place, size_t bytes, bool over);
+    void (*sync_grid)(Site);  // the blocks of this grid, whatever was launched with it
 };
 
 // Where a module keeps what its kernels know of the thread that runs, for each OS thread.
@@ -174,7 +175,7 @@ struct Run {
     void **arguments;
     Dim grid, block;
     int32_t blocks;  // that are run here
-    int32_t cooperative;
+    int32_t cooperative;  // 2 with grids of other devices
     BlockPlace *places;
     uint64_t dynamic_shared;
     int32_t seeded;

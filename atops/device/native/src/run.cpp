@@ -178,7 +178,7 @@ void sync_threads(Site site) {
     suspend(own, fiber);
 }
 
-void sync_blocks(Site site) {
+void sync_grid(Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
     if (!own->run->cooperative)
@@ -197,6 +197,15 @@ void sync_blocks(Site site) {
         make_ready(own, fiber);
         suspend(own, fiber);
     }
+}
+
+void sync_blocks(Site site) {
+    Scheduler *own = here;
+    enter(own, site);
+    if (own->run->cooperative > 1)
+        fail(Fault::launch_failure, "called __syncblocks in a launch on several devices, and kernels in C++ do not meet "
+             "those of another device; cooperative_groups::this_grid().sync() waits for this device's", site);
+    sync_grid(site);
 }
 
 uint32_t arrive(Scheduler *own, Fiber *fiber, CountedBarrier *barrier) {
@@ -466,7 +475,7 @@ void fail_here(Fault fault, const char *text, Site site) {
 
 constexpr Runtime RUNTIME = {
     VERSION, sync_threads, sync_blocks, shared, local, dynamic_shared, context, transfer,
-    issue, wait, counted, print, yield, fail_here, constructs,
+    issue, wait, counted, print, yield, fail_here, constructs, sync_grid,
 };
 
 // ---- threads from their beginning to their end

@@ -19,7 +19,7 @@ class thread_block {
 
 class grid_group {
   public:
-    void sync(ATOPS_SITE) const { __syncblocks(file, line); }
+    void sync(ATOPS_SITE) const { atops::runtime->sync_grid({file, line}); }
     unsigned size() const { return thread_block().size() * gridDim.x * gridDim.y * gridDim.z; }
     unsigned num_threads() const { return size(); }
     unsigned thread_rank() const {
