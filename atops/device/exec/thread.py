@@ -6,6 +6,7 @@ OS thread may run all threads of the device, those of a block, or one.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
@@ -220,7 +221,12 @@ class KernelThread:
                 coro.close()
             except BaseException:  # the grid has its error already; this one would hide it
                 continue
-        return coro is None or getattr(coro, "cr_frame", None) is None
+        if coro is None or getattr(coro, "cr_frame", None) is None:
+            return True
+        # Its finalizer would close it once more, on no thread of a kernel, where each await fails at once: one that
+        # catches everything and begins anew would never come back from that. So nothing ever finalizes it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(coro))
+        return False
 
     def wake(self) -> None:
         """Make this parked thread runnable. Safe from any OS thread; hold no lock."""
