@@ -15,6 +15,7 @@ from types import CoroutineType, GenericAlias
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, get_args, overload
 from weakref import WeakKeyDictionary
 
+from atops.base.errors import StepLimit
 from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import checkpoint
@@ -262,6 +263,8 @@ class Bridge(Generic[C]):
             return success, *outcome
 
         def fail(error: Exception) -> Answer:
+            if isinstance(error, StepLimit):
+                raise error  # it ends the run, and is no answer of this call
             code = self._translate(error, function, self._instead)
             message = f"{function.name}: {error}"
             self._log.debug("%s: %s", code.name, message, extra={"function": function.name})

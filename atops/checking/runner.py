@@ -15,7 +15,7 @@ from typing import Any
 
 from atops.base.agenda import Agenda
 from atops.base.choice import Chooser, Name, Plain
-from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
+from atops.base.errors import AtopsError, KernelDeadlock, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.checking.actors import place_of, raised_at
@@ -31,6 +31,7 @@ from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_selectors, setting_aside
 from atops.runtime.interrupts import Interrupts
+from atops.runtime.races.wording import told_by_failure
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
 from atops.runtime.schedules.fingerprint import check_fingerprint
@@ -58,6 +59,7 @@ class Runner:
         self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
         self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
+        self.unseen: AtopsError | None = None  # a failure in that run that the program never looked at
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
         self.runs = 0
@@ -89,7 +91,7 @@ class Runner:
                 self._held.enter_context(setting_aside())
 
     def _once(self, options: EmulatorOptions, executor: ScheduledExecutor) -> Ended:
-        self.races = ()
+        self.races, self.unseen = (), None
         ended = Ended()
         self._quiet.more()
         try:
@@ -101,10 +103,14 @@ class Runner:
             raise
         except BaseException as error:
             ended = Ended(failure=classified(error))
+        if (gave_up := executor.gave_up) is not None:  # also where the program has caught it, or has failed by it
+            ended = Ended(failure=classified(gave_up))
         failed = ended.failure
         if self.races and (failed is None or failed.kind in ("assertion", "exception")):  # which come of it, as a rule
             cause = None if failed is None else failed.error
             return Ended(failure=Failure("race", self.races[0].partition("\n")[0], cause))
+        if failed is None and self.unseen is not None:
+            return Ended(failure=classified(self.unseen))
         return ended
 
     def _executor(self, options: EmulatorOptions, main: Program, backend: Backend) -> ScheduledExecutor:
@@ -196,9 +202,11 @@ class Runner:
         return driver
 
     def _note_races(self, driver: Driver) -> None:
-        """Keep what the detectors have said of a run, where they were on."""
-        if (detector := board_of(driver).detector) is not None:
-            self.races += tuple(map(str, detector.findings.races))
+        """Keep what the detectors have said of a run, where they were on, and a failure that was never looked at."""
+        board = board_of(driver)
+        self.unseen = self.unseen or board.unseen
+        if board.detector is not None:
+            self.races += tuple(str(race) for race in board.detector.findings.races if not told_by_failure(race))
 
     def _nested(
         self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...], backend: Backend

@@ -95,6 +95,7 @@ class Board(InProcess):
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _flush_posted = False  # whether the tracer is about to tell its subscribers
     frees = False  # whether a stream has freed memory: from then on pools need to know what comes before what
+    unseen: AtopsError | None = None  # the first failure of a stream that the program never looked at
 
     def __init__(self, driver: Driver, options: EmulatorOptions, name: str, executor: Executor | None):
         self.driver = driver  # by which programs know it

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 import atops
 from atops import kernels as k
+from atops import tops
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.checking.search import Progress
@@ -281,6 +283,73 @@ def test_endless_programs_reach_the_step_limit():
 
     report = atops.check(endless, 5, steps=500, replays=3)
     assert report.failure.kind == "step limit"
+
+
+def polls_a_completion() -> None:
+    """Ask for ever whether a wait is over that nothing ends."""
+    device = atops.Device(0)
+    waiting = device.create_stream().wait_value(device.zeros(1, np.uint32), 1)
+    while not waiting.done():
+        pass
+
+
+def polls_in_c_style() -> None:
+    """The same by codes, of which none says that the run is at its end."""
+    stream = tops.topsStreamCreate()[1]
+    word = tops.topsMalloc(4)[1]
+    tops.topsStreamWaitValue32Async(word, 1, tops.topsStreamWaitValueGte, stream)
+    while tops.topsStreamQuery(stream)[0] != tops.topsSuccess:
+        pass
+
+
+def takes_no_notice() -> None:
+    """Catch what ends the run."""
+    with suppress(atops.errors.StepLimit):
+        polls_a_completion()
+
+
+@pytest.mark.slow
+@every("program", [polls_a_completion, polls_in_c_style, takes_no_notice])
+def test_polling_reaches_the_step_limit(program):
+    """Though it awaits nothing, and nothing is left to run."""
+    report = atops.check(program, 5, steps=3_000, replays=0)
+    assert report.failure.kind == "step limit"
+    assert "asks again and again whether something is over" in report.failure.text
+
+
+@k.kernel
+async def one_leaves(x) -> None:
+    """Have one thread of two come to the barrier."""
+    if k.threadIdx.x:
+        await k.syncthreads()
+
+
+@k.kernel
+async def one_stays_for_ever(x) -> None:
+    """The same, and that one takes notice of nothing."""
+    while k.threadIdx.x:
+        with suppress(BaseException):
+            await k.syncthreads()
+
+
+@pytest.mark.slow
+@every("detect", [False, True])
+def test_a_failure_that_was_never_looked_at_is_one(detect):
+    """A launch deadlocks; who awaits it and catches that has handled it, with the detectors on, too."""
+
+    async def launched(awaits: bool, kernel: k.Kernel = one_leaves) -> None:
+        async with atops.Device(0).create_stream() as stream:
+            launch = stream.launch(kernel, (1, 2), stream.zeros(1, np.int32))
+            if awaits:
+                with suppress(atops.errors.KernelDeadlock):
+                    await launch
+
+    def checked(*arguments: object) -> atops.CheckReport:
+        return atops.check(launched, 5, arguments=arguments, options=EmulatorOptions(detect=detect), replays=0)
+
+    assert checked(True)
+    assert checked(False).failure.kind == "deadlock"
+    assert checked(True, one_stays_for_ever)
 
 
 def test_arguments_are_looked_at_first():

@@ -404,13 +404,15 @@ def log_if_unseen(stream: StreamQueue, error: AtopsError) -> None:
     if not seen(error):
         error.__dict__["_seen"] = True  # as `look_at` does, but for its causes
         fields = error.__dict__.get("_fields") or fields_of(stream)
+        stream.board.unseen = stream.board.unseen or error
         log.error(UNSEEN, stream.label, error, exc_info=error, extra=fields)
 
 
 def log_if_left(
-    fields: dict[str, object], message: str, attributes: dict[str, Any], known: Callable[[], Board | None]
-) -> None:
-    """As `log_if_unseen` for a stream that was collected, given the fields, the message and the error's attributes.
+    fields: dict[str, object], kind: type[AtopsError], message: str, attributes: dict[str, Any],
+    known: Callable[[], Board | None],
+) -> None:  # fmt: skip
+    """As `log_if_unseen` for a stream that was collected, given the fields, and the error's kind, message, attributes.
 
     Not the error itself, whose traceback would keep the stream alive. A collection may come anywhere, even while the
     driver's lock is held; handlers of the log are user code, so they are called on a callback thread.
@@ -420,6 +422,8 @@ def log_if_left(
     attributes["_seen"] = True
     say = partial(log.error, UNSEEN, fields["stream"], message, extra=fields)
     board = known()
+    if board is not None and board.unseen is None:
+        board.unseen = kind.__new__(kind, message)
     try:
         if board is not None and board.closed is None:
             board.post(partial(board.run_callback, say))

@@ -226,9 +226,12 @@ class InlineExecutor(Executor):
         """Run a step, or advance the timers, for a program that polls: it holds the only thread."""
         asked = self.questions[id(thing)] = self.questions.get(id(thing), 0) + 1
         if asked > POLLING and HERE.role in (None, "callback") and threading.get_ident() == self._thread:
-            if not self._run_one():
-                self._await_timer(None)
+            if not self._run_one() and not self._await_timer(None):
+                self.polled_in_vain()
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
+
+    def polled_in_vain(self) -> None:
+        """Note that a program polls though nothing is left to run: it may give up, or go on by what it does itself."""
 
     def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.

@@ -207,7 +207,8 @@ class DrainedQueue(StreamQueue):
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.
                 vars(error)["_fields"] = fields = failure_fields(self, item)
-                self._left = finalize(self, log_if_left, fields, str(error), vars(error), ref(self.board))
+                told = fields, type(error), str(error), vars(error)
+                self._left = finalize(self, log_if_left, *told, ref(self.board))
                 self._left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:

@@ -60,6 +60,7 @@ class ScheduledExecutor(InlineExecutor):
         self.log: ChoiceLog = self.agenda.log
         self.names = Names(self.agenda)
         self.refusal: BaseException | None = None  # ends the run, as soon as a step is to be chosen
+        self.gave_up: BaseException | None = None  # what has ended it, also where the program took no notice of that
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
         self.threads_before = threading.active_count()
@@ -204,6 +205,8 @@ class ScheduledExecutor(InlineExecutor):
         """Raise what ends the run; what is left is then closed, first come, first served."""
         error, self.refusal = self.refusal, None
         assert error is not None
+        if not self._over:
+            self.gave_up = error
         self._choose_no_more()
         raise error
 
@@ -255,6 +258,17 @@ class ScheduledExecutor(InlineExecutor):
             HERE.role = role
         self._endless = self._endless + 1 if kernel else 0
         return True
+
+    def polled_in_vain(self) -> None:
+        """Count a step: whatever the program goes on by, it has so many. Raises StepLimit."""
+        agenda = self.agenda
+        agenda.made += 1
+        if agenda.made >= agenda.limit:
+            self.refusal = StepLimit(
+                f"{agenda.made} steps were made and the run is not over: the program asks again and again whether "
+                "something is over, and nothing is left to run that could end it"
+            )
+            self._give_up()
 
     def at_rest(self) -> None:
         """Raise WouldDeadlock out of the run: other threads are refused, so nothing will ever go on."""
