@@ -160,6 +160,7 @@ def test_a_program_runs(name: str, tmp_path: Path) -> None:
     assert re.fullmatch(says, ended.stdout), ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_what_does_not_compile_is_told_in_its_own_lines(tmp_path: Path) -> None:
     """With exit code 1, as a compiler's; a header of the program's folder, too."""
     (tmp_path / "part.h").write_text("inline int twice(int x) { return 2 * y; }\n")

@@ -391,6 +391,7 @@ def attribute(name: str) -> int:
 LAUNCHES = ("hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")
 
 
+@pytest.mark.slow
 @COMPILES
 def test_l9_l13_l14_l15_l16_l17_l18_l28_launches_of_compiled_text(world):
     """Arguments in every form; extents at and above the most that there are; which errors, in all three calls."""
@@ -482,6 +483,7 @@ def test_l23_mixed_arguments_stand_where_c_has_them(world):
     assert (found == numbers * 16).all()
 
 
+@pytest.mark.slow
 @COMPILES
 def test_options_and_names_of_runtime_compilation(world):
     """Templates by name expressions, macros, and what compilers for other chips are told, which changes nothing."""
@@ -527,6 +529,7 @@ extern "C" __global__ void figures(int *x, float *y) {
 """
 
 
+@pytest.mark.slow
 @COMPILES
 def test_what_kernels_of_hip_have_besides_the_language(world):
     """Groups, warps of one thread, clocks, bits, numbers, half; atomic operations are refused by their name."""

@@ -411,6 +411,7 @@ def test_runtime_compilation(world: World) -> None:
     assert len(answers(hiprtc.hiprtcVersion())) == 2
 
 
+@pytest.mark.slow
 def test_kernels_in_cxx(world: World, compiler: None) -> None:
     """A kernel of HIP runs as it is written, with as many threads as a block has here."""
     source = b"""#include <hip/hip_runtime.h>
@@ -433,6 +434,7 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused, float
     answers(hip.hipModuleUnload(module_))
 
 
+@pytest.mark.slow
 def test_name_expressions_in_cxx(world: World, compiler: None) -> None:
     """Constants, variables in namespaces and uses of templates are found by their lowered names."""
     source = b"""__constant__ int V1;

@@ -26,6 +26,9 @@ from tests.notebooks.runner import KERNELS, Kernel, run, text_of
 LESSONS = {source.name: source for source in sources()}
 LEAST = 100  # of solutions with one thing wrong
 each = pytest.mark.parametrize("name", LESSONS)
+each_judged = pytest.mark.parametrize(  # a verdict stands on hundreds of schedules: `make check` asks for one only
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (place > 0)) for place, name in enumerate(LESSONS)]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +67,7 @@ def test_there_are_twelve():
         assert lesson.solution()
 
 
-@each
+@each_judged
 def test_the_task_fails_and_the_solution_passes(name: str):
     """The verdict on the first says why, with a line of the task, and gives the first hint."""
     source = LESSONS[name]
@@ -74,7 +77,7 @@ def test_the_task_fails_and_the_solution_passes(name: str):
     assert judged(source, "solution"), judged(source, "solution")
 
 
-@each
+@each_judged
 def test_a_solution_with_one_thing_wrong_fails(name: str):
     """Whatever wait, barrier, event or await that is: missing, of another stream, in a branch."""
     source = LESSONS[name]
@@ -113,6 +116,7 @@ def test_the_question_has_an_answer(name: str):
     assert lesson.answer(found.schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "suffix"), [("01_a_stream_is_a_queue", ".py"), ("06_blocks_and_barriers", ".ipynb")])
 def test_copies_are_graded(name: str, suffix: str, tmp_path: Path):
     """In the process that grades: as given they fail, solved they pass."""
@@ -137,6 +141,7 @@ def test_solved_notebooks_run(name: str, kernel: Kernel, tmp_path: Path):
     assert "passed" in text_of(check)
 
 
+@pytest.mark.slow
 def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     """A list, a copy that is kept, grades as JSON, hints, a solution; and what was passed is in the list."""
     monkeypatch.chdir(tmp_path)
@@ -161,6 +166,7 @@ def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: p
     assert main(["learn", "--grade", str(tmp_path / "none.py")]) == 2
 
 
+@pytest.mark.slow
 def test_grading_survives_what_it_grades(tmp_path: Path):
     """A file that never ends, one that ends the process, and one that is no Python."""
     path = tmp_path / "01_a_stream_is_a_queue.py"
@@ -174,6 +180,7 @@ def test_grading_survives_what_it_grades(tmp_path: Path):
     assert "defines no keep_history" in grade(path).text
 
 
+@pytest.mark.slow
 def test_progress_outlives_what_cannot_be_read(own_progress: Path):
     """A broken file counts as empty, a check is judged all the same, and what was passed stays."""
     own_progress.write_text("{broken")
@@ -216,6 +223,7 @@ def test_what_is_wrong_is_drawn_as_far_as_it_comes(name: str):
     assert ("WouldDeadlock" in said.getvalue()) == (name.startswith("08"))
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_lessons_work_inside_a_running_loop():
     """As in a notebook's cell: they are judged, drawn and played on another thread."""

@@ -58,6 +58,7 @@ def test_what_is_not_there_is_an_error_with_its_line():
                 k.compile_source(f"//\n{TEXTS[row.cpp]}", "constructs.cpp").module()
 
 
+@pytest.mark.slow
 def test_operators_are_of_the_types_of_the_text_and_of_no_others():
     """The types by name, so that nothing is made of them: one compilation says it of all."""
     text = ""

@@ -106,6 +106,7 @@ def test_gcu210_has_no_vectors() -> None:
                          ["--gpu-architecture=gcu210"])  # fmt: skip
 
 
+@pytest.mark.slow
 @every("text", REFUSED)
 def test_what_does_not_compile(text: str) -> None:
     """The log says why, in the program's own lines."""

@@ -245,6 +245,7 @@ def test_printing(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "7 of three: 0.50\n"
 
 
+@pytest.mark.slow
 def test_macros_tell_the_chip(run: Any) -> None:
     """And what the program defines is there."""
     text = """__global__ void which(int *x) { x[0] = __GCU_ARCH__; x[1] = __AGCU_ARCH__; x[2] = TILE; }"""
@@ -268,6 +269,7 @@ def test_other_ways_to_run(options: dict[str, Any]) -> None:
     assert atops.run(main, EmulatorOptions(**options)) == np.roll(np.arange(12), -5).tolist()
 
 
+@pytest.mark.slow
 def test_detectors_see_what_kernels_store() -> None:
     """A run with a native kernel can be clean, and what it stored is not called unwritten."""
     text = "__global__ void one(float *x) { x[threadIdx.x] = 1; }"

@@ -52,6 +52,7 @@ def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any])
     assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
 
 
+@pytest.mark.slow
 def test_a_transfer_that_begins_in_memory_and_ends_behind_it(run: Callable[..., Any]) -> None:
     """By how many bytes is told, and of what."""
     text = """__global__ void f(int *x) {
@@ -70,6 +71,7 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
         k.compile_source("__global__ void nothing() {}", "nothing.tops")
 
 
+@pytest.mark.slow
 def test_a_jump_to_nowhere(run: Callable[..., Any]) -> None:
     """A longjmp leaves neither a stack nor a counter that could be trusted."""
     text = f"{HEAD}  jmp_buf b; for (char &each : *(char(*)[sizeof b]) & b) each = 0;\n  longjmp(b, 1);\n}}\n"

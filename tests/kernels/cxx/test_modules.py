@@ -122,6 +122,7 @@ def test_the_compiler_of_the_wheel_serves(monkeypatch: pytest.MonkeyPatch, run: 
     assert run("", "scale", (1, 4), np.ones(4, np.float32), 3, 5.0, module=module).tolist() == [5] * 4
 
 
+@pytest.mark.slow
 def test_the_program_of_the_page_runs() -> None:
     """That of docs/cxx.md, which needs a compiler."""
     page = (Path(__file__).parents[3] / "docs/cxx.md").read_text()

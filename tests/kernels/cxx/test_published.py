@@ -40,6 +40,7 @@ WRONG = {  # what a kernel does with a context or with host code, and how its la
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", WRONG)
 def test_misuse_is_named(body: str, run: Callable[..., Any]) -> None:
     """The launch ends with what is wrong, and the process goes on."""
@@ -156,6 +157,7 @@ def test_a_struct_as_a_parameter(run: Callable[..., Any]) -> None:
             run("", "by_value<float>", CHIP, x.copy(), wrong, module=module())
 
 
+@pytest.mark.slow
 def test_a_cooperative_template_by_its_name(run: Callable[..., Any]) -> None:
     """A launch in host code makes none of a template; a name expression does."""
     program = k.Program(TEXT, "published.cpp")

@@ -15,6 +15,8 @@ from atops.base.errors import LaunchFailure
 from atops.base.options import EmulatorOptions
 from atops.device.native.toolchain import NAMED
 
+pytestmark = pytest.mark.slow  # the compiler is called for each
+
 VECTORS = """
 #include <tcle.h>
 #include <acore_op.h>

@@ -11,6 +11,8 @@ import pytest
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 
+pytestmark = pytest.mark.slow  # the compiler is called for each
+
 # What the text shows, and what a kernel makes of it: a text, the expression that out[0] becomes, and its value.
 EXAMPLES: dict[str, tuple[str, str, float]] = {
     "8.1 functions of host and device": (

@@ -179,6 +179,7 @@ def test_log_names_the_place():
     assert "A-B" in tops.topsrtcGetProgramLog(handle)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source"),
     [
@@ -227,6 +228,7 @@ def test_check_says_why():
         tops.check(tops.TOPSRTC_ERROR_INTERNAL_ERROR)  # which nothing here has failed with
 
 
+@pytest.mark.slow
 def test_the_suffix_of_a_name_can_decide_the_language(compiler):
     """Python text under a C++ name is C++, and the log says that the name told; C++ text needs no such note."""
     note = "saxpy.cu: note: the name's .cu says C++; without it the text is read as Python"
