@@ -106,6 +106,7 @@ def settle(driver: Driver) -> None:
         probe = Device(context.ordinal, driver).create_stream(nonblocking=True, name="probe")
         for _ in range(2):  # steps that were posted before the probe's are over when it is
             probe.record().sync(PATIENCE)
+        probe.launch(nothing, (1, 1)).wait_sync(PATIENCE)  # so are the lane's, which wake waiters, too
     for context in board_of(driver).contexts:
         while items := Device(context.ordinal, driver).outstanding():
             board_of(driver).wait_all(items, PATIENCE)
@@ -146,6 +147,11 @@ def works(driver: Driver) -> bool:
     result = stream.fetch(array).wait_sync(PATIENCE)
     stream.close()
     return bool((result == 1).all())
+
+
+@k.kernel
+def nothing():
+    """Do nothing."""
 
 
 @k.kernel
