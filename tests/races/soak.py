@@ -20,21 +20,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import atops
 from atops.base.choice import Random
-from tests.checking import seeded_bugs
-from tests.races import kernel_bugs
 from tests.races.certificate import Judge, quiet, quietly
 from tests.races.programs import PROGRAMS
-from tests.runtime.races import test_seeded_bugs
+from tests.races.seeded import OPTIONS, PAIRS, on_a_device
 from tests.runtime.races.right_programs import RIGHT, THREADED
 
 __all__ = ("RUNS", "Part", "checked", "done", "main")
 
 PART = 200  # schedules that a line of the file stands for, at most
-OPTIONS = atops.EmulatorOptions(detect=True, devices=2)
 
 Runs = Callable[[int, int], str]  # so many schedules, from a seed on: what was said, "" for nothing
 
@@ -67,34 +62,12 @@ def _unordered(name: str, schedules: int, seed: int) -> str:
     return ""
 
 
-def _on_a_device(program: Callable[..., Any], *arguments: object) -> Callable[[], Any]:
-    async def main() -> None:
-        await program(atops.Device(0), *arguments)
-
-    return main
-
-
-def _launched(bug: kernel_bugs.Bug) -> Callable[[], Any]:
-    config = (*bug.config, 64) if bug.name == "dynamic" else bug.config
-
-    async def main() -> None:
-        async with atops.Device(0).create_stream() as stream:
-            out = stream.upload(np.zeros(bug.size, np.int32))
-            await stream.launch(bug.kernel, config, out, 1)
-
-    return main
-
-
 def _runs() -> Iterator[tuple[str, Runs]]:
-    for name, bug in seeded_bugs.BUGS.items():
-        yield f"twin/{name}", partial(checked, bug.right)
-    for name, kernel in kernel_bugs.BUGS.items():
-        yield f"kernel/{name}", partial(checked, _launched(kernel))
-    for name, program in test_seeded_bugs.PROGRAMS.items():
-        yield f"stream/{name}", partial(checked, _on_a_device(program, True))
+    for name, pair in PAIRS.items():
+        yield name, partial(checked, pair.right)
     for name, right in RIGHT.items():
         if name not in THREADED:
-            yield f"right/{name}", partial(checked, _on_a_device(right))
+            yield f"right/{name}", partial(checked, on_a_device(right))
     for name, each in PROGRAMS.items():
         yield f"program/{name}", partial(_ordered if each.ordered else _unordered, name)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.races import soak
+from tests.races.seeded import PAIRS
 
 
 @pytest.mark.slow
@@ -33,4 +34,4 @@ def test_it_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_what_is_wrong_is_said() -> None:
     """By the check of each."""
-    assert soak.checked(soak.seeded_bugs.BUGS["locks_in_two_orders"].wrong, 5, 0)
+    assert soak.checked(PAIRS["twin/locks_in_two_orders"].wrong, 5, 0)
