@@ -24,6 +24,7 @@
     │   └── PeerAccessAlreadyEnabled
     ├── OutOfMemory                the device has no such range left (also a MemoryError)
     ├── StepLimit                  a run under a schedule that has made all its steps and is not over
+    ├── ClusterError               a cluster has lost its scheduler, or work has lost too many workers
     ├── NotReady                   an answer, not a failure: the work is not done yet (also an
     │                          asyncio.InvalidStateError)
     └── ExecutionError             a command failed while it ran; it poisons its stream
@@ -234,7 +235,7 @@ class PeerAccessAlreadyEnabled(UsageError):
     code = Result.PeerAccessAlreadyEnabled
 
 
-class OutOfMemory(AtopsError, MemoryError):
+class OutOfMemory(MemoryError, AtopsError):  # this order: only so can MemoryError.__new__ make one
     """The memory has no free range of this size. Nobody's mistake until the program ignores it."""
 
     code = Result.OutOfMemory

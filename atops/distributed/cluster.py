@@ -96,11 +96,13 @@ def losses(what: str) -> Iterator[None]:
     """Raise ClusterError for what Dask raises where workers or the scheduler are lost, around the wait for a result."""
     try:
         yield
-    except KilledWorker as error:
+    except (KilledWorker, CancelledError, CommClosedError) as error:
+        if hasattr(error, "__notes__"):  # a worker's: a stage raised it
+            raise
+        if not isinstance(error, KilledWorker):
+            raise ClusterError(f"{what} is lost: {error}") from error
         last = error.last_worker
         raise ClusterError(f"{what} was given up: several workers that had it died, {last} last") from error
-    except (CancelledError, CommClosedError) as error:
-        raise ClusterError(f"{what} is lost: {error}") from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from traceback import clear_frames
 from types import GeneratorType, TracebackType
 from typing import Any, Self
 
@@ -100,10 +101,18 @@ class _Work:
         return max(2, AHEAD * sum(threads.values()))
 
     def submit(self, index: int, chunk: object) -> Future:
-        """Have a chunk run on some worker. Dask has it run again where that worker dies: the task has the chunk."""
+        """Have a chunk run on some worker. Dask has it run again where that worker dies: the task has the chunk.
+
+        Raises InvalidType for a chunk that cannot be sent.
+        """
         key = f"{self.job.name}-{self.job.id}-{index}"  # the dashboard groups by what stands before the number
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGEST}):
-            return self.client.submit(run_chunk, self.job, index, chunk, key=key, pure=False)
+        try:
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGEST}):
+                return self.client.submit(run_chunk, self.job, index, chunk, key=key, pure=False)
+        except TypeError as error:
+            clear_frames(error.__traceback__)  # they hold Dask's future for the chunk
+            cause = error.__cause__ or error
+            raise InvalidType(f"chunk {index} of {self.job.name} cannot be sent to a worker: {cause}") from cause
 
     def result(self, index: int) -> Any:
         """What turns Dask's losses into ours, around the wait for a chunk."""
@@ -231,8 +240,11 @@ class PlainPipeline(Iterator[Any]):
             self._fill()
             if self._window:
                 index, future = self._window.popleft()
-                with self._work.result(index):
-                    return future.result()
+                try:
+                    with self._work.result(index):
+                        return future.result()
+                finally:
+                    future.release()
             if self._failure is not None:
                 raise self._failure
         except BaseException:
@@ -242,7 +254,7 @@ class PlainPipeline(Iterator[Any]):
         raise StopIteration
 
     def _fill(self) -> None:
-        """Take chunks while there is room."""
+        """Take chunks while there is room, and no more than one where a result is there already."""
         client = self._work.client
         if not self._opened:
             most = client.sync(self._work.open)
@@ -254,11 +266,18 @@ class PlainPipeline(Iterator[Any]):
                 chunk = next(self._source)
             except StopIteration:
                 self._exhausted = True
+                return
             except Exception as error:  # comes after the results of the chunks before it
                 self._failure, self._exhausted = error, True
-            else:
+                return
+            try:
                 self._window.append((self._started, self._work.submit(self._started, chunk)))
                 self._started += 1
+            except Exception as error:
+                self._failure, self._exhausted = error, True
+                return
+            if self._window[0][1].done():
+                return
 
     def close(self) -> None:
         """Drop what is in flight and close the source. Idempotent."""

@@ -6,6 +6,7 @@ import asyncio
 import platform
 import sys
 import threading
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,17 @@ from typing import Any
 import cloudpickle
 import numpy
 from distributed import Worker, get_worker
+from distributed.core import error_message
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.metrics import context_meter
+from distributed.protocol import pickle
 
-from atops.base.errors import IllegalState, InvalidDevice, NotSupported, PriorLaunchFailure
+from atops.base.errors import AtopsError, IllegalState, InvalidDevice, NotSupported, PriorLaunchFailure
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind
 from atops.base.trace.tracer import Tracer
 from atops.device.call_site import caller
+from atops.runtime.core.completion import command_of
 from atops.runtime.device import Device, DeviceStatistics
 from atops.runtime.driver import Driver
 from atops.runtime.pipeline import Stage, through
@@ -35,6 +39,7 @@ __all__ = (
 )  # fmt: skip
 
 NAME = "atops"  # of the plugin
+MOST_TEXT = 5000  # characters of a failure that is told in words
 REMEMBERED = 1000  # jobs that were aborted, whose chunks may still come
 
 
@@ -99,7 +104,7 @@ class BoardPlugin(WorkerPlugin):
     def run(self, job: Job, index: int, chunk: object) -> object:
         """Send a chunk through the stages on a stream of its own. Returns what a pipeline yields of it.
 
-        Raises what a stage or a command fails with, noting which chunk it was, and where.
+        Raises what a stage or a command fails with, noting which stage and chunk it was, and where.
         """
         try:
             check_versions(job.versions, versions(), f"worker {self.address}")
@@ -118,11 +123,14 @@ class BoardPlugin(WorkerPlugin):
             finally:
                 self._over(device, stream)
             return result
-        except Exception as error:
+        except BaseException as error:
             if job.id in self.aborted:
                 return None
             error.add_note(f"chunk {index} of {job.name}, on worker {self.address}")
-            raise
+            failure = _as_sent(error)
+            if failure is error:
+                raise
+        raise failure
 
     def _device(self, job: Job, index: int) -> Device:
         ordinals = range(self.driver.devices) if job.devices is None else job.devices
@@ -135,7 +143,15 @@ class BoardPlugin(WorkerPlugin):
     def _through(self, job: Job, stream: Stream, chunk: object) -> object:
         tracer = self.driver.tracer
         before = tracer.statistics().emitted
-        result = _arrived(through(stream, self._stages(job), chunk, caller()))
+        ends: list[int] = []
+        outcome = through(stream, self._stages(job), chunk, caller(), ends)
+        try:
+            result = _arrived(outcome)
+        except AtopsError as error:
+            stage = bisect_left(ends, command_of(error) or 0) - 1
+            if 0 <= stage < len(job.names):  # else it was a copy of the pipeline's own
+                error.add_note(f"in stage {stage} of the pipeline, {job.names[stage]}")
+            raise
         _tell_kernels(tracer, before, stream)
         return result
 
@@ -254,6 +270,25 @@ def _arrived(outcome: Any) -> object:
     except PriorLaunchFailure:
         outcome.queue.raise_error()
         raise
+
+
+def _as_sent(error: BaseException) -> BaseException:
+    """Return a failure, or in its place what names it: where it cannot be sent, or would end a worker or an iteration.
+
+    Dask sends the text alone of what cannot be pickled, and cuts what is long: then the notes are lost.
+    """
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+        tries: list[Exception] = [error]
+        if isinstance(error, AtopsError):
+            tries.append(bare := error.fresh())
+            bare.__cause__ = None  # what a kernel raised may be all that cannot be pickled
+        for each in tries:
+            came = pickle.loads(error_message(each)["exception"].data)
+            if getattr(came, "__notes__", None) == error.__notes__:
+                return each
+    failure = RuntimeError(f"a stage of the pipeline raised {error!r:.{MOST_TEXT}}")
+    failure.__notes__ = error.__notes__
+    return failure
 
 
 def _tell_kernels(tracer: Tracer, before: int, stream: Stream) -> None:

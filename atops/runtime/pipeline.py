@@ -232,21 +232,28 @@ class Pipeline(ChunkWindow[T_co], Collectable):
         self.when_collected(self._executor, partial(_drop, self._streams, reader))
 
 
-def through(stream: Stream, stages: Sequence[Stage], chunk: object, site: Site) -> object:
+def through(
+    stream: Stream, stages: Sequence[Stage], chunk: object, site: Site, ends: list[int] | None = None
+) -> object:
     """Enqueue on a stream all that happens to a chunk, frees too. Returns what its result is waited for by.
 
-    `site` is where this was asked for. Raises what a stage raises.
+    `site` is where this was asked for. `ends` takes the number of the driver's newest command after the upload, and
+    after each stage. Raises what a stage raises.
     """
     queue = queue_of(stream)
     before = queue.owned
     with asked_at(site):
         value: Any = stream.upload(chunk)
+    if ends is not None:
+        ends.append(queue.board.seq)
     for number, stage in enumerate(stages):
         try:
             value = stage(stream, value)
-        except Exception as error:
+        except BaseException as error:
             error.add_note(f"in stage {number} of the pipeline, {getattr(stage, '__name__', stage)}")
             raise
+        if ends is not None:
+            ends.append(queue.board.seq)
     with asked_at(site):
         outcome = _fetched(stream, value)
         for allocation, buffer in queue.owned.items():

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -26,6 +26,7 @@ from atops.base.errors import (
     InvalidValue,
     LaunchFailure,
     NotSupported,
+    OutOfMemory,
 )
 from tests.every import every
 
@@ -159,13 +160,52 @@ def faulty(stream: Any, array: Any) -> Any:
     return array
 
 
+@k.kernel
+def beyond_with_a_lock():
+    """Fail with what cannot be pickled."""
+    raise KeyError(threading.Lock())
+
+
+def faulty_with_a_lock(stream: Any, array: Any) -> Any:
+    """Launch what fails so."""
+    stream.launch(beyond_with_a_lock, (1, 1))
+    return array
+
+
+def raising_a_lock(stream: Any, array: Any) -> Any:
+    """Raise what cannot be pickled."""
+    raise KeyError(threading.Lock())
+
+
+def raising(error: BaseException) -> Any:
+    """Return a stage that raises this."""
+
+    def stage(stream: Any, array: Any) -> Any:
+        raise error
+
+    return stage
+
+
+STAGE_0 = ["in stage 0 of the pipeline, ", "chunk 0 of "]
+
+
 @every("stages, error, said", [
     ([plus, raises], KeyError, ["in stage 1 of the pipeline, raises", "chunk 0 of plus|raises, on worker tcp://"]),
-    (faulty, LaunchFailure, ["chunk 0 of faulty, on worker tcp://"]),
+    ([plus, faulty, plus], LaunchFailure,
+     ["in stage 1 of the pipeline, faulty", "chunk 0 of plus|faulty|plus, on worker tcp://"]),
     (lambda stream, array: 5, InvalidType, ["chunk 0 of <lambda>, on worker tcp://"]),
+    (lambda stream, array: stream.empty(1 << 60, np.uint8), OutOfMemory, STAGE_0),
+    (raising(StopIteration()), RuntimeError, STAGE_0),
+    (raising(StopAsyncIteration()), RuntimeError, STAGE_0),
+    (raising(SystemExit(3)), RuntimeError, STAGE_0),
+    (raising(asyncio.CancelledError()), RuntimeError, STAGE_0),
+    (raising(CancelledError()), CancelledError, STAGE_0),
+    (raising(ValueError("long " * 5000)), RuntimeError, STAGE_0),
+    (raising_a_lock, RuntimeError, STAGE_0),
+    (faulty_with_a_lock, LaunchFailure, STAGE_0),
 ])  # fmt: skip
 def test_the_first_failure_is_raised_and_says_where(cluster: Any, stages: Any, error: Any, said: list[str]) -> None:
-    """Then the pipeline is closed; the workers are as before."""
+    """Then the pipeline is closed; the workers are as before, whatever was raised there."""
 
     async def main(client: Any) -> None:
         results = atops.distributed.pipeline(chunks(6), stages, client)
@@ -173,8 +213,8 @@ def test_the_first_failure_is_raised_and_says_where(cluster: Any, stages: Any, e
             await anext(results)
         for wanted, note in zip(said, failed.value.__notes__, strict=True):
             assert note.startswith(wanted)
-        if error is LaunchFailure:
-            assert isinstance(failed.value, LaunchFailure) and "IllegalAddress" in str(failed.value)
+        assert type(failed.value) is error
+        assert ("IllegalAddress" in str(failed.value)) == (isinstance(stages, list) and faulty in stages)
         with pytest.raises(IllegalState, match="closed"):
             await anext(results)
 
@@ -195,6 +235,31 @@ def test_a_failing_source_comes_after_what_it_gave(cluster: Any) -> None:
             await anext(results)
 
     on_a_loop(cluster, main)
+
+
+def test_a_chunk_that_cannot_be_sent_comes_after_those_before_it(client: Any) -> None:
+    """It is named, and nothing is left with the client."""
+    results = atops.distributed.pipeline([*chunks(2), LOCK, *chunks(1)], plus, client)
+    assert numbers([next(results), next(results)]) == [1, 2]
+    with pytest.raises(InvalidType, match=r"chunk 2 of plus cannot be sent to a worker: cannot pickle"):
+        next(results)
+    client.sync(asyncio.sleep, 0)  # what is released by callbacks of the loop
+    assert not client.futures
+
+
+def test_a_result_that_is_there_waits_for_one_chunk_at_most(client: Any) -> None:
+    """With a plain client the source is advanced in `next`."""
+    taken = []
+
+    def source() -> Iterator[Any]:
+        for number, chunk in enumerate(chunks(20)):
+            taken.append(number)
+            yield chunk
+            distributed.wait([distributed.Future(key, client) for key in list(client.futures)])
+
+    results = atops.distributed.pipeline(source(), plus, client, in_flight=8)
+    assert numbers([next(results)]) == [1] and len(taken) <= 2
+    results.close()
 
 
 def cancelled(cluster: Any, seed: int) -> None:

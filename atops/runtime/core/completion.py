@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from atops.runtime.stream import Stream
 
 __all__ = (
-    "CallbackWaiter", "Completion", "T_co", "as_failure", "driver_fields", "failure_fields", "fields_of",
-    "log_if_left", "log_if_unseen", "look_at", "over", "seen", "verb",
+    "CallbackWaiter", "Completion", "T_co", "as_failure", "command_of", "driver_fields", "failure_fields",
+    "fields_of", "log_if_left", "log_if_unseen", "look_at", "over", "seen", "verb",
 )  # fmt: skip
 
 log = get_logger("atops.stream")
@@ -379,6 +379,12 @@ def look_at(error: BaseException | None) -> None:
     while error is not None:
         error.__dict__["_seen"] = True
         error = error.__cause__ if isinstance(error, AtopsError) else None
+
+
+def command_of(error: BaseException) -> int | None:
+    """Return the number of the command that failed with this, where it is known."""
+    found: int | None = error.__dict__.get("_fields", {}).get("command")
+    return found
 
 
 def driver_fields(board: Board) -> dict[str, object]:
