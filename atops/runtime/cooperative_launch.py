@@ -1,4 +1,4 @@
-"""Enqueue on several streams at once: commands in one atomic submission, and launches, cooperative ones too."""
+"""Launches on several streams in one atomic submission, cooperative ones too."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue
 from atops.runtime.commands.launch import Launch, Rendezvous
-from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream import queue_of, stream_from
 from atops.runtime.stream_work import prepare_launch
 
-__all__ = ("launch_together", "submit_together")
+__all__ = ("launch_together",)
 
 
 def launch_together(
@@ -44,14 +43,16 @@ def launch_together(
         prepared.append((queue, launch.of_meeting(meeting)))
     if cooperative:
         _check_clusters(prepared)
-    items = _completions(prepared)
+    if len({queue.board for queue in queues}) > 1:
+        raise InvalidValue("streams of several drivers cannot be given launches together")
+    items = [Completion(queue, launch) for queue, launch in prepared]
     if meeting is not None:
         meeting.expect(items)  # first: no grid is enqueued that would not hear of the end of another
     if items:
         submit_items(items)
-    for item in items:
-        if isinstance(command := item.command, Launch) and isinstance(item.queue, OwningQueue):
-            item.queue.keep(item, command.bound.allocations)
+    for item, (queue, launch) in zip(items, prepared, strict=True):
+        if isinstance(queue, OwningQueue):
+            queue.keep(item, launch.bound.allocations)
     return items
 
 
@@ -88,24 +89,3 @@ def _check_clusters(launches: Sequence[tuple[StreamQueue, Launch]]) -> None:
                     f"cooperative grids of {blocks} blocks were to start together{where}; device {context.ordinal} has "
                     f"{part.bit_count()} clusters for them"
                 )
-
-
-def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
-    """Enqueue commands on several streams of one driver, all or none, with nothing of another thread in between.
-
-    Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
-    """
-    items = _completions(commands)
-    if items:
-        submit_items(items)
-    for item in items:
-        if isinstance(command := item.command, Launch) and isinstance(item.queue, OwningQueue):
-            item.queue.keep(item, command.bound.allocations)
-    return items
-
-
-def _completions(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
-    """Return the completions of commands that are to be enqueued together. Raises InvalidValue for several drivers."""
-    if len({stream.board for stream, _ in commands}) > 1:
-        raise InvalidValue("streams of several drivers cannot be given commands together")
-    return [Completion(stream, command) for stream, command in commands]

@@ -55,11 +55,6 @@ class Comparison:
         return next((at for at, pair in enumerate(self.pairs) if pair.differs), None)
 
     @property
-    def first_time(self) -> int | None:
-        """The place in `pairs` of the first command that takes another time; None where all take the same."""
-        return next((at for at, pair in enumerate(self.pairs) if pair.what == "another time"), None)
-
-    @property
     def verdict(self) -> str:
         """Say in a sentence how they compare."""
         counts = Counter(pair.what for pair in self.pairs)

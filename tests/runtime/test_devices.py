@@ -35,9 +35,7 @@ from atops.base.errors import (
 )
 from atops.base.trace.tracer import Kind
 from atops.device.topology import Topology
-from atops.runtime.commands.events import Record
-from atops.runtime.cooperative_launch import launch_together, submit_together
-from atops.runtime.core.event import Event
+from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.buffer import DeviceArray
@@ -49,6 +47,7 @@ from tests.runtime.boards import (
     board,
     broken,
     leftovers,
+    nothing,
     settled,
     suspended_forever,
     waiters,
@@ -576,15 +575,24 @@ def test_submitting_together_is_all_or_nothing(pair: tuple[Device, Device], clos
         second.close()
     for _ in range(5):
         with pytest.raises(InvalidHandle if closed else StreamFull):
-            submit_together([(each, Record(Event(each.context))) for each in map(queue_of, (first, first, second))])
+            launch_together([(each, nothing, (1, 1)) for each in (first, first, second)])
     assert first.is_done
     assert first.statistics().free == 3
     latch.open()
     second_free = pair[1].create_stream()
-    items = submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (first, second_free)])
+    items = launch_together([(each, nothing, (1, 1)) for each in (first, second_free)])
     assert items[0].seq + 1 == items[1].seq
     for item in items:
         item.wait_sync(PATIENCE)
+
+
+def test_launches_on_streams_of_two_drivers_are_refused(driver: Driver) -> None:
+    """One lock orders a submission, and each driver has its own."""
+    with board() as other:
+        streams = [Device(0, each).create_stream() for each in (driver, other)]
+        with pytest.raises(InvalidValue, match="streams of several drivers"):
+            launch_together([(each, nothing, (1, 1)) for each in streams])
+        assert all(each.is_done for each in streams)
 
 
 # ---- reset

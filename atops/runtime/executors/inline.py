@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
@@ -442,6 +442,18 @@ def keeping_selectors() -> Iterator[None]:
 class InlineLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
 
+    if TYPE_CHECKING:  # what asyncio's loops have in every Python from 3.4 on, and typeshed leaves out
+        _internal_fds: int
+        _scheduled: list[asyncio.TimerHandle]  # a heap
+        _selector: PatientSelector
+        _signal_handlers: dict[int, object]
+
+        def _add_reader(self, fd: int, callback: Callable[[], object]) -> object: ...
+        def _read_from_self(self) -> None: ...
+
+    _ssock: socket.socket | None
+    _csock: socket.socket | None
+
     def __init__(self, executor: InlineExecutor) -> None:
         self._pipe: tuple[socket.socket, socket.socket] | None = None  # one that was kept
         try:
@@ -462,7 +474,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     def may_go_on(self) -> bool:
         """Say whether a step is ready, or a timer or a file may make one so."""
-        timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        timers = self._scheduled
         return self.has_steps() or self.watches or any(not timer.cancelled() for timer in timers)
 
     @property
@@ -470,37 +482,36 @@ class InlineLoop(asyncio.SelectorEventLoop):
         """Whether the program waits for files or signals."""
         adapter = ADAPTERS.get(self)
         own = 1 + (isinstance(adapter, AsyncioLoop) and adapter.has_bell)  # its pipe, and the bell
-        return self.hears_signals or len(self._selector.get_map()) > own  # type: ignore[attr-defined]
+        return self.hears_signals or len(self._selector.get_map()) > own
 
     @property
     def hears_signals(self) -> bool:
         """Whether the program has set handlers of signals with `add_signal_handler`."""
-        return bool(self._signal_handlers)  # type: ignore[attr-defined]  # of asyncio's loops
+        return bool(self._signal_handlers)
 
     def _make_self_pipe(self) -> None:
         """As asyncio's selector loops, with a pipe that was kept if there is one."""
         if self._pipe is None:
-            super()._make_self_pipe()  # type: ignore[misc]  # of BaseSelectorEventLoop, in every Python from 3.4 on
+            super()._make_self_pipe()  # type: ignore[misc]  # of BaseSelectorEventLoop
             return
-        own: Any = self
-        own._ssock, own._csock = self._pipe
-        own._internal_fds += 1
-        own._add_reader(own._ssock.fileno(), own._read_from_self)
+        self._ssock, self._csock = self._pipe
+        self._internal_fds += 1
+        self._add_reader(self._ssock.fileno(), self._read_from_self)
 
     def _close_self_pipe(self) -> None:
         """As asyncio's selector loops, but the pipe may be kept, empty, and the selector with it."""
-        own: Any = self
-        selector: PatientSelector = own._selector
-        if not _KEEPERS[0] or len(_SELECTORS) >= MOST_KEPT or len(selector.get_map()) > 1:
+        selector, ours, other = self._selector, self._ssock, self._csock
+        keeping = _KEEPERS[0] and len(_SELECTORS) < MOST_KEPT and len(selector.get_map()) == 1
+        if ours is None or other is None or not keeping:
             super()._close_self_pipe()  # type: ignore[misc]  # as above
             return
         with suppress(BlockingIOError):
-            while own._ssock.recv(4096):
+            while ours.recv(4096):
                 pass
-        selector.modify(own._ssock, selectors.EVENT_READ, (None, None))  # what was called is the loop's
-        selector.keep = own._ssock, own._csock
-        own._ssock = own._csock = None
-        own._internal_fds -= 1
+        selector.modify(ours, selectors.EVENT_READ, (None, None))  # what was called is the loop's
+        selector.keep = ours, other
+        self._ssock = self._csock = None
+        self._internal_fds -= 1
 
     def only(self, call: Callable[[], object]) -> bool:
         """Say whether every step that is ready is this one."""
@@ -508,7 +519,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     def next_timer(self) -> int | None:
         """Return the time, later than now, at which asyncio's next timer is due; None without one."""
-        timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        timers = self._scheduled
         return max(round(timers[0].when() * 1e9), self._executor.now() + 1) if timers else None
 
     def time(self) -> float:

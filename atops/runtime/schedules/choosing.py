@@ -337,7 +337,7 @@ class ChosenLoop(InlineLoop):
 
     def look(self) -> None:
         """Have the loop look at its timers and files before anything else, if there are any."""
-        if self._scheduled or self.watches:  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        if self._scheduled or self.watches:
             self._ready.look()
 
     def has_left(self) -> bool:
@@ -357,7 +357,7 @@ class ChosenLoop(InlineLoop):
         self._executor.sees_order("a timer of the program's")
         timer = _NamedTimerHandle(when, callback, args, self, context)
         timer.name = self._executor.names.anonymous(TIMER)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        heapq.heappush(self._scheduled, timer)  # as BaseEventLoop does
         timer._scheduled = True  # type: ignore[attr-defined]  # which it notes
         return timer
 

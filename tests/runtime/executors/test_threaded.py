@@ -12,9 +12,7 @@ from atops.base.errors import ExecutionError, WouldDeadlock
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.device.copy_engine import Direction
 from atops.kernels import kernel
-from atops.runtime.commands.events import Record
-from atops.runtime.cooperative_launch import submit_together
-from atops.runtime.core.event import Event
+from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.executors.executor import Lane
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.stream import Stream, queue_of
@@ -118,7 +116,7 @@ def nothing() -> None:
 
 def two_at_once(stream: Stream, other: Stream) -> None:
     """Enqueue on two streams together."""
-    submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (stream, other)])
+    launch_together([(each, nothing, (1, 1)) for each in (stream, other)])
 
 
 @pytest.mark.parametrize("enqueue", [lambda stream, other: stream.launch(nothing, (1, 1)), two_at_once])

@@ -19,11 +19,12 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, IllegalAddress, InvalidHandle, StreamFull
 from atops.runtime.commands.events import Record
-from atops.runtime.cooperative_launch import submit_together
+from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.driver import board_of
 from atops.runtime.stream import queue_of
+from tests.runtime.boards import nothing
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -286,7 +287,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     def be_refused() -> None:
         while not rounds.is_set():
             with contextlib.suppress(StreamFull):
-                submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (free, full)])
+                launch_together([(each, nothing, (1, 1)) for each in (free, full)])
 
     async def reserve() -> None:
         for _ in range(300):
