@@ -12,6 +12,7 @@ from typing import Final
 
 from atops.base.errors import AtopsError
 from atops.base.result_codes import Result
+from atops.bridge.arguments import whole
 from atops.bridge.codes import result_of
 from atops.tops.header.constants import topsHostMallocMapped, topsHostMallocPortable
 
@@ -126,4 +127,7 @@ def aml_finalize() -> None:
 
 def aml_support_backends(backends: int) -> int:
     """Tell whether all of these backends (bits, such as AML_BACKEND_HIP) are here: 1 or 0."""
-    return int(backends & ~AML_BACKEND_HIP == 0)
+    try:
+        return int(whole(backends, "backends") & ~AML_BACKEND_HIP == 0)
+    except AtopsError:
+        return 0

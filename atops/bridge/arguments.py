@@ -33,7 +33,7 @@ def whole(value: object, what: str) -> int:
         return value
     try:
         found = operator.index(value)  # type: ignore[arg-type]  # TypeError is the answer
-    except TypeError:  # an array of several elements has the method and not the number
+    except Exception:  # an array of several elements has the method and not the number; others fail in their own
         found = None
     if found is None or isinstance(value, bool):
         raise InvalidType(f"{what} must be an int, got {value!r}")

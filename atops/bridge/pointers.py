@@ -194,12 +194,15 @@ def pointed(value: object) -> object:
 
 
 def is_null(pointer: object) -> bool:
-    """Tell whether a pointer is null: None, an int that is 0, or a `void *` of ctypes that is."""
+    """Tell whether a pointer is null: None, an int that is 0, or a `void *` of ctypes that is. It never raises."""
     if pointer is None or type(pointer) is int:
         return not pointer
     if isinstance(pointer, ctypes.c_void_p):
         return not pointer.value
-    return _is_number(pointer) and not isinstance(pointer, bool) and whole(pointer, "the pointer") == 0
+    try:
+        return _is_number(pointer) and not isinstance(pointer, bool) and whole(pointer, "the pointer") == 0
+    except InvalidType:  # a class has the method, too, and is no number
+        return False
 
 
 def device_memory(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -279,6 +280,32 @@ def test_a_scope_over_the_callers_memory() -> None:
         area.mmap(0)
     with pytest.raises(atops.errors.InvalidDevice):
         aml.Area(device=2)
+
+
+class NoIndex:
+    """What has the method of a number, and fails in it."""
+
+    def __index__(self) -> int:
+        raise KeyError(self)
+
+
+@pytest.mark.slow
+def test_any_arguments() -> None:
+    """No argument of any function makes it raise: an error is answered."""
+    area, data = area_of(HOST), aml.aml_area_hip_data(99, 0)
+    values = [
+        None, 0, 7, -1, 1 << 64, 1.5, float("nan"), True, "x", b"x", [], {}, object(), int, NoIndex(), np.zeros(4),
+        np.zeros((2, 2)), bytearray(8), ctypes.c_void_p(5), ctypes.byref(ctypes.c_int(1)), io.StringIO(), area, data,
+        aml.aml_area(), aml.aml_area(1, 2), aml.aml_area_hip_ops, aml.aml_area_hip_data("x", None),
+        aml.aml_area_hip_mmap_options("x", 3), aml.aml_area_hip_mmap_options(0, np.zeros(8, np.uint8)),
+    ]  # fmt: skip
+    for function, count in (
+        (aml.aml_area_hip_create, 2), (aml.aml_area_hip_destroy, 1), (aml.aml_area_hip_mmap, 3),
+        (aml.aml_area_hip_munmap, 3), (aml.aml_area_mmap, 3), (aml.aml_area_munmap, 3), (aml.aml_area_fprintf, 3),
+        (aml.aml_strerror, 1), (aml.aml_support_backends, 1),
+    ):  # fmt: skip
+        for given in itertools.product(*(values, values, values[::4])[:count]):
+            function(*given)
 
 
 def test_nothing_is_left() -> None:
