@@ -13,6 +13,7 @@ from typing import SupportsIndex
 
 from atops.base.errors import IllegalState, InvalidType, LaunchFailure
 from atops.device.call_site import caller
+from atops.device.chip import MASK
 from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, grid_sync
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, Request, current_thread, missing_await
 from atops.device.memory.value_wait import Condition
@@ -148,9 +149,10 @@ def signal_read(handle: SupportsIndex) -> int:
 def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
     """Store `value`, modulo 2**32, and resume the waits whose condition it meets (for the host: 2.11)."""
     thread, index = current_thread(), _whole(handle, "handle")
+    signals, number = thread.grid.chip.signals, _whole(value, "value")
     if thread.race is not None:
-        thread.race.release(("signal", index))
-    thread.grid.chip.signals.set(index, _whole(value, "value"), _time(thread))
+        thread.race.release(("signal", index), (signals.read(index), number & MASK))
+    signals.set(index, number, _time(thread))
 
 
 def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
@@ -159,10 +161,12 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
     Neither the language text nor Runtime API, 2.11 has such a function.
     """
     thread, index = current_thread(), _whole(handle, "handle")
+    signals, number = thread.grid.chip.signals, _whole(value, "value")
     if thread.race is not None:
+        before = signals.read(index)
         thread.race.acquire(("signal", index))
-        thread.race.release(("signal", index))
-    return thread.grid.chip.signals.add(index, _whole(value, "value"), _time(thread))
+        thread.race.release(("signal", index), (before, before + number & MASK))
+    return signals.add(index, number, _time(thread))
 
 
 def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte") -> Request:

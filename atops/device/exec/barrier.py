@@ -294,7 +294,7 @@ class SignalWait(Request):
         if met:
             self._join(thread)
         if met and thread.race is not None:
-            thread.race.acquire(("signal", self.index))
+            thread.race.acquire(("signal", self.index), self.met)
         return met
 
     def cancel(self, thread: KernelThread) -> None:
@@ -310,7 +310,7 @@ class SignalWait(Request):
         if self.thread is not None:
             self._join(self.thread)
             if self.thread.race is not None:
-                self.thread.race.acquire(("signal", self.index))
+                self.thread.race.acquire(("signal", self.index), self.met)
             self.thread.wake()
 
     def _join(self, thread: KernelThread) -> None:

@@ -8,14 +8,17 @@ threads synchronise, so all accesses between two such points share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ("BlockClock", "GridClock", "Known", "Stamp", "ThreadClock", "before", "joined")
+__all__ = ("NOTHING", "BlockClock", "Change", "GridClock", "Known", "Met", "Stamp", "ThreadClock", "before", "joined")
 
 # Of a thread, by its number: the last tick that is known. Of a block, by the inverse of its number: all that its
 # threads did before this phase.
 Known = Mapping[int, int]
 NOTHING: Known = {}
+
+Change = tuple[int, int]  # of a signal: its value before, and behind it
+Met = Callable[[int], bool]  # of the value of a signal: whether it ends a wait
 
 
 class Stamp:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
 from atops.device.races.access_log import AccessLog, Entry, Found
-from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
+from atops.device.races.clocks import NOTHING, Change, GridClock, Known, Met, ThreadClock, before, joined
 from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
@@ -37,6 +37,7 @@ UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes to
 # An allocation, bytes of it, whether they were stored to, a line, whether the program says that it may meet others, and
 # the part of the launch in which it was over.
 Touched = tuple[Any, int, int, bool, Site | None, bool, int]
+KEPT: Final = 16  # changes of a signal, the newest
 MOST_PARTS: Final = 64  # of a launch: what comes behind that many signals is one
 
 
@@ -48,6 +49,7 @@ class LaunchDetector:
 
     __slots__ = (
         "_blocks",
+        "_changes",
         "_given",
         "_told",
         "_touched",
@@ -81,6 +83,7 @@ class LaunchDetector:
         self._touched: list[Touched] = []
         self._told: set[object] = set()
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
+        self._changes: dict[object, list[tuple[Change, Known]]] = {}  # of signals, with what was released before
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
         self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
@@ -209,17 +212,31 @@ class LaunchDetector:
             if len(self.log) >= self.log.most:
                 self._report(self.log.make_room())
 
-    def release(self, what: object, clock: ThreadClock) -> None:
+    def release(self, what: object, clock: ThreadClock, change: Change | None = None) -> None:
         """Note that a thread signals: what it did until now comes before what others do that have seen it."""
         with self.lock:
-            self._given[what] = joined((self._given.get(what, {}), clock.release()))
+            given = self._given.get(what, NOTHING)
+            if change is not None:
+                changes = self._changes.setdefault(what, [])
+                changes.append((change, given))
+                del changes[:-KEPT]
+            self._given[what] = joined((given, clock.release()))
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
             self.on_signal(True, what[1])
 
-    def acquire(self, what: object, clock: ThreadClock) -> None:
-        """Note that a thread has seen what others released by the same thing."""
+    def acquire(self, what: object, clock: ThreadClock, met: Met | None = None) -> None:
+        """Note that a thread has seen what others released by the same thing.
+
+        A wait that `met` ends could have ended at the first of those changes since which it is true: the thread comes
+        after that one, and not after the others.
+        """
         with self.lock:
             if (given := self._given.get(what)) is not None:
+                now = None
+                for (before, after), earlier in reversed(self._changes.get(what, ()) if met is not None else ()):
+                    if now not in (None, after) or not met(before):
+                        break  # something else has changed it, or this one ends the wait
+                    given, now = earlier, before
                 clock.acquire(given)
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
             self.on_signal(False, what[1])

@@ -11,7 +11,7 @@ import numpy as np
 from atops.device.call_site import Site, calling_place, file_shown
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.access_log import Entry, Flight
-from atops.device.races.clocks import ThreadClock
+from atops.device.races.clocks import Change, Met, ThreadClock
 from atops.device.races.race import merged
 from atops.device.races.rectangles import Rect, layout, selected, starts
 from atops.device.races.unwritten import Unwritten
@@ -230,13 +230,16 @@ class ThreadRaces:
         site = Site(last.code, last.instruction)
         return f"last access: {last.what}, {file_shown(site.path)}:{site.line}"
 
-    def release(self, what: object) -> None:
-        """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier."""
-        self.block.launch.release(what, self.clock)
+    def release(self, what: object, change: Change | None = None) -> None:
+        """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier.
 
-    def acquire(self, what: object) -> None:
-        """Learn what others did before they handed on `what`."""
-        self.block.launch.acquire(what, self.clock)
+        `change` has the value of a signal before and behind it.
+        """
+        self.block.launch.release(what, self.clock, change)
+
+    def acquire(self, what: object, met: Met | None = None) -> None:
+        """Learn what others did before they handed on `what`; of a signal, until `met` was true of its value."""
+        self.block.launch.acquire(what, self.clock, met)
 
     def uses(self, context: object, code: CodeType, instruction: int) -> None:
         """Note that the thread uses a DTE context of its block."""

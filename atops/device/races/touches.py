@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
     from atops.device.memory.allocation import Allocation
     from atops.device.races.access_log import Flight
+    from atops.device.races.clocks import Change, Met
     from atops.device.races.thread_races import Accessed, ThreadRaces
     from atops.device.span.span import Span
 
@@ -168,7 +169,7 @@ class ThreadTouches:
         if self.detector is not None:
             self.detector.taken(start, stop)
 
-    def release(self, what: tuple[Any, ...]) -> None:
+    def release(self, what: tuple[Any, ...], change: Change | None = None) -> None:
         """Note that the thread stores into a signal, or arrives at a counted barrier: (barrier, phase)."""
         footprint = self._footprint
         if what[0] == "signal":
@@ -184,15 +185,15 @@ class ThreadTouches:
             self._arrived += 1
             footprint.arrive(barrier.name, self._arrived, barrier.missing - 1)
         if self.detector is not None:
-            self.detector.release(what)
+            self.detector.release(what, change)
 
-    def acquire(self, what: tuple[object, ...]) -> None:
+    def acquire(self, what: tuple[object, ...], met: Met | None = None) -> None:
         """Note that the thread looks at a signal. What a barrier's phase gives, the turn after the wait needs."""
         if what[0] == "signal":
             self._footprint.read(("signal", self.thread.grid.chip.ordinal, what[1]))
             self._footprint.read(RUNTIME)  # the clock
         if self.detector is not None:
-            self.detector.acquire(what)
+            self.detector.acquire(what, met)
 
     def uses(self, context: object, code: CodeType, instruction: int) -> None:
         """Note that the thread uses a DTE context of its block."""

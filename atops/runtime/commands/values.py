@@ -51,7 +51,7 @@ def _run_wait_value(command: WaitValue, item: Completion) -> bool:
     def satisfied() -> None:
         item.writer = HERE.writer
         if (detector := board.detector) is not None:
-            detector.satisfied(item, command.src, command.offset, command.width // 8)
+            detector.satisfied(item, watch)
         item.finish()
 
     watch = Watch(*command, satisfied, on_dead=item.finish, poll=board.poller.add)

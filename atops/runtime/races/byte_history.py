@@ -29,10 +29,13 @@ class _Cell:
 
 @dataclass(slots=True)
 class Written:
-    """A `write_value` of a word, its value, and whether a wait for a value has seen it."""
+    """A `write_value` of a word, its bits, its value, that before it and what had written that; whether a wait saw it."""
 
     epoch: Epoch
+    width: int
     value: int
+    before: int
+    after: list[Epoch]
     seen: bool = False
 
 

@@ -18,6 +18,7 @@ from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchF
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
+from atops.device.memory.value_wait import Watch
 from atops.device.races.detector import LAST, MOST_PARTS, LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
@@ -51,7 +52,7 @@ from atops.runtime.races.fresh_memory import FreshMemory
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.inversions import Inversions
 from atops.runtime.races.report import Findings
-from atops.runtime.races.stalls import Stalls, note_write, races_of, side_of
+from atops.runtime.races.stalls import Stalls, ended_by, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
 from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
 
@@ -609,29 +610,31 @@ class CommandDetector:
             if (epoch := item.epoch) is not None:
                 epoch.told = [*(epoch.told or ()), self.host]
 
-    def satisfied(self, item: Completion, memory: Allocation, offset: int, size: int) -> None:
-        """Note that the wait for a value is over: its stream comes after what wrote the word last.
+    def satisfied(self, item: Completion, wait: Watch) -> None:
+        """Note that the wait for a value is over: its stream comes after what has ended it.
 
         A kernel tells of its stores at its end, so those that run count as writers, too.
         """
         with self._lock:
             if (epoch := item.epoch) is None:
                 return
-            told = [*(epoch.told or ()), *self._writers(memory, offset, size)]
+            memory = wait.allocation
+            told = [*(epoch.told or ()), *ended_by(self._history(memory), wait), *self._storing_to(memory)]
             epoch.told = [*told, self.host] if memory.host_visible else told
-            if written := self._history(memory).written.get(offset):
+            if written := self._history(memory).written.get(wait.offset):
                 written[-1].seen = True
 
-    def saw_word(self, memory: Allocation, offset: int, size: int) -> None:
-        """Note that the host has waited for a value: it was told by what wrote the word last."""
+    def saw_word(self, wait: Watch) -> None:
+        """Note that the host has waited for a value: it was told by what has ended that."""
         with self._lock:
-            for epoch in self._writers(memory, offset, size):
-                self._host_knows(epoch)
+            self._host_knows(*ended_by(self._history(wait.allocation), wait), *self._storing_to(wait.allocation))
         self._tell_late()
 
-    def _writers(self, memory: Allocation, offset: int, size: int) -> list[Epoch]:
-        running = [each for each, memories in self._running.values() if memory in memories]
-        return self._history(memory).writers(offset, offset + size) + running
+    def _writers(self, memory: Allocation, start: int, stop: int) -> list[Epoch]:
+        return self._history(memory).writers(start, stop) + self._storing_to(memory)
+
+    def _storing_to(self, memory: Allocation) -> list[Epoch]:
+        return [each for each, memories in self._running.values() if memory in memories]
 
     def host_wrote(self, memory: Allocation, offset: int, size: int) -> None:
         """Note that the host stores a word at once: waits for it come after what the host knows."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from atops.base.errors import IllegalAddress, StreamAborted
-from atops.device.memory.value_wait import satisfied
+from atops.device.memory.value_wait import Watch, satisfied
 from atops.device.races.race import Access, Race
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.completion import Completion, verb
@@ -22,7 +22,7 @@ from atops.runtime.races.wording import access_of, deadlock_of, line_of
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("LOST", "Side", "Stalls", "note_write", "races_of", "side_of")
+__all__ = ("LOST", "Side", "Stalls", "ended_by", "note_write", "races_of", "side_of")
 
 LOST: Final = "lost wake-up"
 KEPT: Final = 8  # stores to one word, the newest
@@ -78,9 +78,28 @@ def side_of(item: Completion, why: str, history: ByteHistory | None) -> Side:
 
 
 def note_write(history: ByteHistory, command: WriteValue, epoch: Epoch) -> None:
-    """Keep what was stored to a word."""
-    history.written.setdefault(command.offset, []).append(Written(epoch, command.value % (1 << command.width)))
-    del history.written[command.offset][:-KEPT]
+    """Keep what is to be stored to a word, and what is there before."""
+    at, width = command.offset, command.width
+    stop = at + width // 8
+    before = int.from_bytes(command.dst.view[at:stop], "little")
+    writes = history.written.setdefault(at, [])
+    writes.append(Written(epoch, width, command.value % (1 << width), before, history.writers(at, stop)))
+    del writes[:-KEPT]
+
+
+def ended_by(history: ByteHistory, wait: Watch) -> list[Epoch]:
+    """Return what has ended a wait for a value: what wrote the word last, or what an earlier write of it had found.
+
+    A wait says that the word has met its condition, and not when. Where it has since several writes, the wait could have
+    ended at the first of them: so it comes after that one, and not after the others.
+    """
+    writers = history.writers(wait.offset, wait.offset + wait.width // 8)
+    for write in reversed(history.written.get(wait.offset, ())):
+        met = write.width == wait.width and satisfied(write.before, wait.wanted, wait.condition, wait.mask, wait.width)
+        if not met or writers != [write.epoch]:
+            break
+        writers = write.after
+    return writers
 
 
 def _lost(item: Completion, history: ByteHistory) -> Race | None:

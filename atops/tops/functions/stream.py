@@ -328,7 +328,7 @@ class _WordWait(Ending, Wait):
             self._context.check_survived()
             raise self._error.fresh()
         if (detector := self._context.board.detector) is not None:
-            detector.saw_word(self._watch.allocation, self._watch.offset, WORD)
+            detector.saw_word(self._watch)
 
 
 # ---- events (2.5)
