@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Name
@@ -15,7 +16,7 @@ from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.base.waiting.parking_lot import Ending
 from atops.checking.check_report import CheckReport, ForcedChoice, ReportedRun
 from atops.checking.runner import Program, Runner, Watching
-from atops.checking.search import Found, Progress, search
+from atops.checking.search import Ended, Found, Progress, search
 from atops.checking.shrink import Switches
 from atops.checking.strategies.dpor import Dpor
 from atops.checking.strategies.exhaustive import Exhaustive
@@ -224,24 +225,28 @@ class Checking:
         shrunk = found.shrunk
         original = None
         if shrunk is not None and shrunk.names != found.names:
-            original = self._reported(found.names)
-        told = self._reported(found.names if shrunk is None else shrunk.names)
+            original, _ = self._reported(found.names)
+        told, ended = self._reported(found.names if shrunk is None else shrunk.names)
+        if ended.failure is not None:
+            found = replace(found, failure=ended.failure)  # of the run that is told, and not of that which was found
+            self.progress.failure = found.failure
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, told.schedule, told.forced, told.names,
             told.places, self.runner.races, self.runner.plain, self.runner.backend, original,
         )  # fmt: skip
 
-    def _reported(self, names: Sequence[Name]) -> ReportedRun:
-        """Run so that these come, and return where everything stands in that run."""
+    def _reported(self, names: Sequence[Name]) -> tuple[ReportedRun, Ended]:
+        """Run so that these come, and return where everything stands in that run, and how it ends."""
         again = Switches({}, names)
         watching = Watching(again)
-        self.runner(watching)
+        ended = self.runner(watching)
         forced = []
         for each in again.forced.values():
             here = watching.all_places[each.position]
             came, missed = here.get(each.name, ""), here.get(each.instead_of, "")
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
-        return ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places))
+        run = ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places))
+        return run, ended
 
 
 def _check_strategy(strategy: str, client: object) -> None:

@@ -472,6 +472,33 @@ def test_the_run_before_shrinking_is_kept() -> None:
 
 
 @k.kernel
+async def collide(x: k.Span[np.int32]) -> None:
+    """Have all threads count in the same bytes."""
+    counts, me = k.shared(4, np.int32), k.threadIdx.x
+    counts[:] = 0
+    await k.syncthreads()
+    counts[x[me]] += 1
+    await k.syncthreads()
+    x[me] = counts[me % 4]
+
+
+async def collisions() -> None:
+    """Launch it."""
+    async with atops.Device(0).create_stream() as stream:
+        stream.launch(collide, (1, 12), stream.upload(np.arange(12, dtype=np.int32) % 4))
+
+
+def test_what_is_said_of_a_failure_is_that_of_the_run_that_is_shown() -> None:
+    """Not of the run that was found: made small, it may bring together other threads, at other bytes."""
+    for strategy in ("random", "pct"):
+        report = atops.check(collisions, 5, strategy, options=atops.EmulatorOptions(detect=True))
+        assert report.failure is not None
+        assert report.failure.text == report.races[0].partition("\n")[0]
+        again = atops.check(collisions, strategy=report.schedule, options=atops.EmulatorOptions(detect=True))
+        assert again.failure is not None and again.failure.text == report.failure.text
+
+
+@k.kernel
 def lose(x: k.Span[np.int32]) -> None:
     """Add to a number without any order."""
     x[0] = x[0] + 1

@@ -423,6 +423,46 @@ async def shared_context(out: Any, right: int) -> None:
         k.tops_destroy_dte(ctx)
 
 
+@bug(GLOBAL, "syncblocks", config=(2, 4), cooperative=True)
+async def the_barrier_of_blocks(out: Any, right: int) -> None:
+    """Threads of a block meet as those of two blocks do: a barrier of the block would not be enough."""
+    me = k.thread_id()
+    out[me] = me  # 1
+    if right:
+        await k.syncblocks()
+    out[16 + me] = np.sum(out[:8])  # 2
+
+
+# ---- signals
+
+
+@bug(GLOBAL, "syncthreads", config=(1, 4))
+async def one_too_few_waited_for(out: Any, right: int) -> None:
+    """Three threads store, and the fourth waits for two of them: by luck all three have come before it looks."""
+    me = k.threadIdx.x
+    if me < 3:
+        out[me] = me + 1  # 1
+        k.signal_add(0)
+    else:
+        await k.signal_wait(0, 2 + right)
+        out[8] = np.sum(out[:3])  # 2
+
+
+@bug(GLOBAL, "syncthreads", config=(1, 2))
+async def refilled_too_early(out: Any, right: int) -> None:
+    """A slot is filled again while it may still be read, by a thread that is far ahead."""
+    for turn in range(4):
+        if k.threadIdx.x == 0:
+            if right and turn:
+                await k.signal_wait(1, turn)
+            out[0] = turn  # 1
+            k.signal_write(0, turn + 1)
+        else:
+            await k.signal_wait(0, turn + 1)
+            out[8 + turn] = out[0]  # 2
+            k.signal_add(1)
+
+
 # ---- memory that nothing has stored to
 
 

@@ -20,7 +20,7 @@ from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
 from atops.device.races.unwritten import Unwritten
-from atops.device.races.wording import Side, advice, at_once, race_in, race_of, site_of
+from atops.device.races.wording import Side, advice, at_once, between_blocks, race_in, race_of, site_of
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -81,7 +81,7 @@ class LaunchDetector:
         self.log = AccessLog(keeps_uses=True)  # of global memory
         self.memories: dict[int, Allocation] = {}  # in which it lies, by address
         self._touched: list[Touched] = []
-        self._told: set[object] = set()
+        self._told: dict[object, bool] = {}  # by lines: whether threads of two blocks met there
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._changes: dict[object, list[tuple[Change, Known]]] = {}  # of signals, with what was released before
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
@@ -232,14 +232,18 @@ class LaunchDetector:
         """
         with self.lock:
             if (given := self._given.get(what)) is not None:
-                now = None
-                for (before, after), earlier in reversed(self._changes.get(what, ()) if met is not None else ()):
-                    if now not in (None, after) or not met(before):
-                        break  # something else has changed it, or this one ends the wait
-                    given, now = earlier, before
-                clock.acquire(given)
+                clock.acquire(given if met is None else self._until(what, met, given))
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
             self.on_signal(False, what[1])
+
+    def _until(self, what: object, met: Met, given: Known) -> Known:
+        """Return what was released by the first change since which `met` is true; `given` is what was by the last."""
+        now = None
+        for (before, after), earlier in reversed(self._changes.get(what, ())):
+            if now not in (None, after) or not met(before):
+                break  # something else has changed it, or this one ends the wait
+            given, now = earlier, before
+        return given
 
     def end_part(self) -> int:
         """End a part of the launch, at a signal: what comes next is apart. Returns the number of the part.
@@ -254,10 +258,18 @@ class LaunchDetector:
             return self.parts
 
     def tell(self, race: Race) -> None:
-        """Hand on a race, unless the same two lines have been told of."""
-        if race.key not in self._told:
-            self._told.add(race.key)
+        """Hand on a race, unless the same two lines have been told of.
+
+        Where they meet within a block and between blocks, too, the latter is told: it needs the wider barrier.
+        """
+        key, wide = race.key, between_blocks(race)
+        if key not in self._told:
             self.races.append(race)
+        elif wide and not self._told[key]:
+            self.races = [race if each.key == key else each for each in self.races]
+        else:
+            return
+        self._told[key] = wide
 
     def pairs(self, found: list[Found]) -> dict[tuple[Side, Side], list[tuple[int, int]]]:
         """Return the bytes of each pair of accesses that race; count what is relaxed, or stores one value twice."""

@@ -13,7 +13,7 @@ from atops.device.races.race import Access, Race, merged
 if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("Side", "access_of", "advice", "at_once", "flown_over", "race_in", "race_of", "site_of")
+__all__ = ("Side", "access_of", "advice", "at_once", "between_blocks", "flown_over", "race_in", "race_of", "site_of")
 
 Side = tuple[Entry, bool]  # an access, and whether it stores
 WHAT_TRANSFERS_DO: Final = {False: "reads", True: "writes"}
@@ -51,6 +51,12 @@ def race_of(
 ) -> Race:  # fmt: skip
     """Return a race, with both sides in words."""
     return Race(kind, access_of(*first), access_of(*second), memory, device, merged(ranges), remedy, offset)
+
+
+def between_blocks(race: Race) -> bool:
+    """Tell whether the threads of a race are in two blocks, or on two devices."""
+    first, second = race.first.thread, race.second.thread
+    return first is not None and second is not None and first[0] != second[0]
 
 
 def access_of(entry: Entry, write: bool) -> Access:

@@ -444,6 +444,38 @@ async def a_value_that_is_written_too_early(device: atops.Device, right: bool) -
 
 
 @program
+async def a_ring_that_is_filled_again_too_early(device: atops.Device, right: bool) -> None:
+    """The producer is far ahead by luck: what the consumer's wait has seen is more than what it waits for."""
+    one, two = pair(device)
+    slots, words = device.zeros((2, 4)), device.zeros(2, np.uint32)
+    await device.wait()
+    filled, taken = words[:1], words[1:]
+    for turn in range(12):
+        if right and turn >= 2:
+            one.wait_value(taken, turn - 1)
+        one.fill(slots[turn % 2], 1.0)
+        one.write_value(filled, turn + 1)
+    for turn in range(12):
+        two.wait_value(filled, turn + 1)
+        two.copy(device.empty(4), slots[turn % 2])
+        two.write_value(taken, turn + 1)
+    await device.wait()
+
+
+@program
+async def a_wait_that_what_was_there_has_ended(device: atops.Device, right: bool) -> None:
+    """The word is 0 before anything is written, and that is what is waited for."""
+    one, two = pair(device)
+    x, word = device.zeros(4), device.zeros(1, np.uint32)
+    await device.wait()
+    one.fill(x, 1.0)
+    one.write_value(word, 1)
+    two.wait_value(word, 1 if right else 0)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
 async def a_value_that_a_copy_writes(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
     x, word = device.empty(N), device.zeros(1, np.uint32)
