@@ -239,10 +239,10 @@ class LaunchDetector:
     def _until(self, what: object, met: Met, given: Known) -> Known:
         """Return what was released by the first change since which `met` is true; `given` is what was by the last."""
         now = None
-        for (before, after), earlier in reversed(self._changes.get(what, ())):
-            if now not in (None, after) or not met(before):
+        for (old, new), earlier in reversed(self._changes.get(what, ())):
+            if now not in (None, new) or not met(old):
                 break  # something else has changed it, or this one ends the wait
-            given, now = earlier, before
+            given, now = earlier, old
         return given
 
     def end_part(self) -> int:

@@ -29,7 +29,7 @@ class _Cell:
 
 @dataclass(slots=True)
 class Written:
-    """A `write_value` of a word, its bits, its value, that before it and what had written that; whether a wait saw it."""
+    """A `write_value` of a word, its bits and value, that before, what had written it, and whether a wait saw it."""
 
     epoch: Epoch
     width: int

@@ -90,8 +90,8 @@ def note_write(history: ByteHistory, command: WriteValue, epoch: Epoch) -> None:
 def ended_by(history: ByteHistory, wait: Watch) -> list[Epoch]:
     """Return what has ended a wait for a value: what wrote the word last, or what an earlier write of it had found.
 
-    A wait says that the word has met its condition, and not when. Where it has since several writes, the wait could have
-    ended at the first of them: so it comes after that one, and not after the others.
+    A wait says that the word has met its condition, and not when. Where it has since several writes, the wait could
+    have ended at the first of them: so it comes after that one, and not after the others.
     """
     writers = history.writers(wait.offset, wait.offset + wait.width // 8)
     for write in reversed(history.written.get(wait.offset, ())):
