@@ -9,18 +9,21 @@ import sys
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
-from atops.base.errors import InvalidValue
+from atops.base.errors import IllegalState, InvalidValue
 from atops.lessons.grading import grade
-from atops.lessons.learner import Progress, find_source
+from atops.lessons.learner import Progress, find_source, open_lesson
 from atops.lessons.source import Source, sources
 
 __all__ = ("add_arguments", "main")
 
 EPILOG = """\
 Without LESSON it lists all, with what you have passed. `atops learn 1` puts your copy of the first into a file in this
-folder, a notebook, or with --text a Python program, and keeps one that is there. Exit code 0: all is well; 1: a file
-did not pass; 2: a mistake in the arguments."""
+folder, and keeps one that is there: a notebook where there is Jupyter, a Python program where there is none, or with
+--text. `atops learn 1 --play` asks its question. Exit code 0: all is well; 1: a file did not pass, or the question is
+not answered; 2: a mistake in the arguments."""
+KEYS = "a number picks; b: back, f: the rest as it comes, a: from the start again, q: leave"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("lesson", nargs="?", metavar="LESSON", help="a number, or a part of a name")
     add("--text", action="store_true", help="a program for the terminal instead of a notebook")
     add("--open", action="store_true", help="open the notebook in JupyterLab")
+    add("--play", action="store_true", help="be the scheduler of the lesson's question, here in the terminal")
     add("--hints", action="store_true", help="print the lesson's hints")
     add("--solution", action="store_true", help="print a solution")
     add("--grade", nargs="+", type=Path, metavar="FILE", help="judge learners' files, each in a process of its own")
@@ -51,8 +55,10 @@ def main(arguments: argparse.Namespace) -> int:
             print("\n".join(f"{number}. {hint}" for number, hint in enumerate(source.lesson.hints, 1)))
         elif arguments.solution:
             print(source.lesson.solution())
+        elif arguments.play:
+            return _play(source)
         else:
-            return _copy(source, arguments.text, arguments.open)
+            return _copy(source, arguments.text or not find_spec("ipykernel"), arguments.open)
     except BrokenPipeError:  # a reader that goes away early, which all commands know
         raise
     except (InvalidValue, OSError, UnicodeDecodeError) as error:
@@ -86,23 +92,68 @@ def _copy(source: Source, text: bool, opened: bool) -> int:
         path.write_text(source.as_percent() if text else source.as_notebook(), encoding="utf-8")
     print(f"{source.title}: {'your copy is' if kept else 'put'} in {path}")
     if text:
-        print(f"Edit the task, then: python {path}")
+        print(f"Edit the task in it, then run it: {_python()} {path}")
         return 0
     if not find_spec("jupyterlab"):
-        print("Open it in Jupyter (pip install 'atops[notebook]' jupyterlab), or take --text for a terminal")
+        print("Open it in your editor or in Jupyter, or take --text for a terminal")
         return 0
     if not opened:
-        print(f"Open it: python -m jupyterlab {path}, or atops learn {source.number} --open")
+        print(f"Open it: {_python()} -m jupyterlab {path}, or atops learn {source.number} --open")
         return 0
     return subprocess.run([sys.executable, "-m", "jupyterlab", str(path)]).returncode
 
 
+def _python() -> str:
+    """Return what runs this Python: its name, where a shell would find it by that."""
+    found = which("python")
+    return "python" if found and Path(found).absolute() == Path(sys.executable).absolute() else sys.executable
+
+
+def _play(source: Source) -> int:
+    """Ask the question of a lesson. Returns 0 where it was answered."""
+    lesson = open_lesson(source.number)
+    play = lesson.play()
+    assert lesson.question is not None, "it was asked"
+    print(f"{lesson.question.text}\n\n{source.riddle}")
+    print(f"\n{play}\n\n{KEYS}")
+    while True:
+        try:
+            key = input("> ").strip()
+        except EOFError:
+            return 1
+        if key == "q":
+            return 1
+        try:
+            if key == "b":
+                play.back(1)
+            elif key == "f":
+                play.finish()
+            elif key == "a":
+                play.back(len(play.picks))
+            else:
+                play.pick(int(key) if key.isdecimal() else key)
+        except (InvalidValue, IllegalState) as error:
+            print(f"{error}\n{KEYS}")
+            continue
+        print(play)
+        if play.schedule:
+            verdict = lesson.answer(play.schedule)
+            print(f"\n{verdict}")
+            if verdict:
+                return 0
+
+
 def _grades(paths: list[Path], seconds: float, as_json: bool) -> int:
-    """Grade files. Returns 0 where all pass."""
-    passed = True
+    """Grade files. Returns 0 where all pass, 2 where one cannot be read: the others are graded all the same."""
+    code = 0
     for path in paths:
-        found = grade(path, seconds)
-        passed &= found.passed
+        try:
+            found = grade(path, seconds)
+        except OSError as error:
+            print(f"atops learn: error: {error.strerror}: {error.filename!r}", file=sys.stderr, flush=True)
+            code = 2
+            continue
+        code = max(code, 0 if found.passed else 1)
         if as_json:
             print(json.dumps(asdict(found)), flush=True)
             continue
@@ -110,4 +161,4 @@ def _grades(paths: list[Path], seconds: float, as_json: bool) -> int:
         print(f"{path}: {'passed' if found.passed else 'not yet'}{question}", flush=True)
         if not found.passed:
             print("\n".join(f"    {line}" for line in found.text.splitlines()))
-    return 0 if passed else 1
+    return code

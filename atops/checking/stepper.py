@@ -18,6 +18,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import RecordedReplay
 from atops.base.trace.event_log import Detailing
 from atops.base.waiting.current_loop import running_loop_adapter
+from atops.checking.actors import owner
 from atops.checking.check import MOST_STEPS, Checking
 from atops.checking.drawing import drawing
 from atops.checking.look import Look, Memory, Touched, look, what_changed
@@ -347,11 +348,20 @@ class Stepper:
         if self.names:
             parts.append(self.drawing)
         parts += self._runner.races
-        options = [f"  {place}: {option}" for place, option in enumerate(self.choices())]
+        options = [f"  {place}: {self._told(option)}" for place, option in enumerate(self.choices())]
         parts += ["\n".join(["what could come next:", *options])] if options else []
         if self.schedule is not None:
             parts.append(f"schedule: {self.schedule}")
         return "\n\n".join(parts)
+
+    def _told(self, option: Option) -> str:
+        """Return an option in words; with `looks`, also what the program calls its stream, and what it does next."""
+        if not self._looks:
+            return str(option)
+        does, place = self.look.doing.get(option.name, ("", ""))
+        label = self.look.streams.get(owner(option.name), "")
+        said = option.words + (f" {label!r}" if label else "") + (f": {does}" if does else "")
+        return said + (f", at {place or option.place}" if place or option.place else "")
 
     def __repr__(self) -> str:
         return f"<Stepper of {self.name}: {self.verdict}, {len(self.picks)} picks>"

@@ -1,21 +1,24 @@
 """What a learner's file is worth: its task judged, its answers replayed, in a process of its own.
 
-Run as `python -m atops.lessons.grading FILE`, it prints the grade as a line of JSON.
+Run as `python -m atops.lessons.grading FILE GRADE`, it writes the grade as JSON into a file.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import io
 import json
 import linecache
+import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 
 from atops.base.errors import InvalidValue
 from atops.lessons.learner import find_source
@@ -37,27 +40,37 @@ class Grade:
     question: bool | None
     """Whether an answer of the file is one; None where there is none."""
     kind: str
-    """How the task failed, as of `Verdict`; "never ends" where it took too long, "" where it passed."""
+    """How the task failed, as of `Verdict`; "never ends" also where the file took too long, "no lesson" where it is no
+    copy of one, "" where it passed."""
     text: str
 
 
 def grade(path: Path, seconds: float = 60.0) -> Grade:
     """Grade a learner's file in another process: what it does there, or breaks, it does to itself.
 
-    `seconds` is how long it may take. Raises OSError for a file that cannot be read, InvalidValue for one that is no
-    copy of a lesson.
+    `seconds` is how long it may take. What it prints goes nowhere, and processes that it leaves are ended. A file that
+    is no copy of a lesson has a grade that says so. Raises OSError for a file that cannot be read.
     """
-    name = find_source(_lesson_of(path)).name
-    command = [sys.executable, "-m", "atops.lessons.grading", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return Grade(str(path), name, False, None, "never ends", f"it was not over after {seconds:g} s")
-    try:
-        return Grade(**json.loads(done.stdout.splitlines()[-1]))
-    except (IndexError, ValueError, TypeError):
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return Grade(str(path), name, False, None, "exception", f"its process ended with {done.returncode}: {said}")
+        name = find_source(_lesson_of(path)).name
+    except (InvalidValue, UnicodeDecodeError) as error:
+        return Grade(str(path), "", False, None, "no lesson", str(error))
+    with tempfile.TemporaryDirectory(prefix="atops-grade-") as folder:
+        found = Path(folder, "grade.json")
+        command = [sys.executable, "-m", "atops.lessons.grading", str(path), str(found)]
+        process = subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+        try:
+            ended = f"its process ended with {process.wait(seconds)}, and gave no grade"
+        except subprocess.TimeoutExpired:
+            return Grade(str(path), name, False, None, "never ends", f"it was not over after {seconds:g} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        try:
+            return Grade(**json.loads(found.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return Grade(str(path), name, False, None, "exception", ended)
 
 
 def _lesson_of(path: Path) -> str:
@@ -68,7 +81,11 @@ def _lesson_of(path: Path) -> str:
 
 
 def _statements(path: Path) -> Iterator[tuple[ast.Module, str, str]]:
-    """Yield what a file defines, cell by cell, each with its name and its text, and without what is for the learner."""
+    """Yield what a file defines, cell by cell, each with its name and its text, and without what is for the learner.
+
+    That is what uses the lesson or awaits something, and what uses a name that such a line has given to something.
+    """
+    handed = set(HANDED)
     for number, cell in enumerate(read_cells(path)):
         if cell.markdown:
             continue
@@ -78,17 +95,22 @@ def _statements(path: Path) -> Iterator[tuple[ast.Module, str, str]]:
             name, lines = str(path), [""] * (cell.line - 1) + lines
         text = "\n".join(lines) + "\n"
         tree = ast.parse(text, name)
-        tree.body = [each for each in tree.body if not _for_the_learner(each)]
+        tree.body = [each for each in tree.body if not _for_the_learner(each, handed)]
         yield tree, name, text
 
 
-def _for_the_learner(statement: ast.stmt) -> bool:
+def _for_the_learner(statement: ast.stmt, handed: set[str]) -> bool:
+    """Tell whether a statement is left out; the names that it gives are `handed` then."""
     if isinstance(statement, ast.ImportFrom):
         return statement.module in ("atops.lessons", "atops_widgets")
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return False
     nodes = list(ast.walk(statement))
-    return any(isinstance(each, ast.Await) or (isinstance(each, ast.Name) and each.id in HANDED) for each in nodes)
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    if not any(isinstance(each, ast.Await) for each in nodes) and not any(each.id in handed for each in names):
+        return False
+    handed |= {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    return True
 
 
 def _answers(path: Path) -> list[str]:
@@ -113,9 +135,10 @@ def graded(path: Path) -> Grade:
             if path.suffix == ".ipynb":
                 linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
             exec(compile(tree, name, "exec"), names)
-    except Exception as error:
-        said = f"it cannot be run: {type(error).__name__}: {error}"
-        return Grade(str(path), source.name, False, None, "exception", said)
+    except BaseException as error:  # it may exit, too: what it has defined by then is judged
+        if not isinstance(error, SystemExit) or source.task not in names:
+            said = f"it cannot be run: {type(error).__name__}: {error}"
+            return Grade(str(path), source.name, False, None, "exception", said)
     if source.task not in names:
         return Grade(str(path), source.name, False, None, "exception", f"it defines no {source.task}")
     lesson = source.lesson
@@ -130,10 +153,10 @@ def graded(path: Path) -> Grade:
 
 
 def main() -> None:
-    """Print the grade of the file that the command names."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = graded(Path(sys.argv[1]))
-    print(json.dumps(asdict(found)), flush=True)
+    """Write the grade of the first file that the command names into the second."""
+    said = json.dumps(asdict(graded(Path(sys.argv[1]))))
+    Path(sys.argv[2]).write_text(said, encoding="utf-8")
+    os._exit(0)  # whatever threads it has left
 
 
 if __name__ == "__main__":

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from atops.base.choice import Plain
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
+from atops.base.trace.records import Kind, TraceRecord
 from atops.checking.check import Checking
 from atops.checking.stepper import Stepper, off_loop
+from atops.lessons.apart import Kept, NeverEnds, Patience
 from atops.lessons.verdict import Verdict, failed, passed
 from atops.runtime.profiling import Profile, profile
 from atops.runtime.run import run
@@ -20,7 +25,7 @@ from atops.runtime.run import run
 if TYPE_CHECKING:
     from atops.lessons.learner import Progress
 
-__all__ = ("Lesson", "Question", "nanoseconds")
+__all__ = ("Lesson", "Question", "commands", "nanoseconds")
 
 Task: TypeAlias = Any  # what the learner writes: a kernel, a coroutine function, or whatever the lesson's program calls
 Program: TypeAlias = Callable[..., Awaitable[object]]
@@ -28,6 +33,14 @@ PLAIN = EmulatorOptions(devices=1, arch="gcu300", seed=0, workers=1)
 STRICT = replace(PLAIN, strict=True)
 TIMED = replace(PLAIN, clock="virtual")
 DRAWN = replace(TIMED, schedule="plain")  # which sees that nothing is left to run
+SECONDS = 5.0  # of computing, for one case: each takes less than one
+
+
+class _Nowhere(io.TextIOBase):
+    """Where the output of all runs but the first goes."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,8 @@ class Lesson:
     detectors on: a race fails them, also where the values are right.
 
     Where the lesson has a `limit`, the program returns the nanoseconds of virtual time that the task took, and
-    `limit(*case)` says how many it may take. Only the plain schedule, first come, first served, is timed.
+    `limit(*case)` says how many it may take. `work(profile, *case)` asserts what the device must have done for it: a
+    `Profile` has the records of its commands. Both are asked of one more run, first come, first served.
     """
 
     def __init__(
@@ -64,13 +78,15 @@ class Lesson:
         hints: Sequence[str],
         schedules: int = 20,
         limit: Callable[..., float] | None = None,
+        work: Callable[..., object] | None = None,
+        arch: str = "gcu300",
         question: Question | None = None,
     ) -> None:
         """Put together a lesson.
 
-        `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules. `hints`
-        lead on, one after the other. Raises InvalidType for a program that is no coroutine function, InvalidValue for
-        a lesson without cases or without hints, or fewer schedules than one.
+        `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules, on a chip
+        of this `arch`. `hints` lead on, one after the other. Raises InvalidType for a program that is no coroutine
+        function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or another chip.
         """
         if not inspect.iscoroutinefunction(program):
             raise InvalidType(f"the program of a lesson is {program!r}; expected a coroutine function (task, *case)")
@@ -80,7 +96,8 @@ class Lesson:
             raise InvalidValue(f"schedules is {schedules!r}; expected a whole number, 1 or more")
         self.title, self.program, self.question = title, program, question
         self.cases, self.hints = [tuple(case) for case in cases], tuple(hints)
-        self.schedules, self.limit = schedules, limit
+        self.schedules, self.limit, self.work = schedules, limit, work
+        self._strict, self._drawn = replace(STRICT, arch=arch), replace(DRAWN, arch=arch)
         self.name = self.solved = ""  # of a lesson that is kept in a file: its name, and a solution's text
         self.progress: Progress | None = None
         self._told = 0  # hints
@@ -96,24 +113,55 @@ class Lesson:
         return verdict
 
     def _judged(self, task: Task) -> Verdict:
-        runs = 0
-        for schedules in (1, self.schedules):  # what a plain run shows of a later case comes before rare orders
-            for case in self.cases:
-                report = Checking(
-                    self._program(task), schedules, "random", case, STRICT, 0, 2, 100_000, False, 100
-                ).run()  # fmt: skip
-                runs += report.runs
-                if not report:
-                    return failed(self.title, self._words(case), report, self.hints[0])
-                if schedules == 1 and (late := self._late(task, case)):
-                    return failed(self.title, self._words(case), late, self.hints[0])
+        runs, kept = 0, Kept(task)
+        program = self._program(task, kept)
+        try:
+            for schedules in (1, self.schedules):  # what a plain run shows of a later case comes before rare orders
+                for case in self.cases:
+                    with contextlib.redirect_stdout(_Nowhere()) if runs else contextlib.nullcontext():
+                        runs += schedules
+                        if (verdict := self._judged_case(program, schedules, case)) is not None:
+                            return verdict
+        finally:
+            kept.end()
         return passed(self.title, len(self.cases), runs)
 
-    def _late(self, task: Task, case: tuple[object, ...]) -> str:
-        """Return what is wrong with the virtual time of the plain run, "" if nothing."""
+    def _judged_case(self, program: Program, schedules: int, case: tuple[object, ...]) -> Verdict | None:
+        """Return how a task fails in a case, under so many schedules; None where it does not."""
+        patience, words, report, why = Patience(SECONDS), self._words(case), None, ("", "")
+        checking = Checking(program, schedules, "random", case, self._strict, 0, 2, 100_000, False, 100)
+        with contextlib.suppress(NeverEnds), patience():
+            report = checking.run()
+            if report and schedules == 1:
+                why = self._lacks(program, case)
+        if patience.stood is not None:
+            stood = f"; it was at {patience.stood}" if patience.stood else ""
+            why = "never ends", f"a run computes for ever, and lets nothing else go on{stood}"
+        elif not report:
+            assert report is not None, "it would have ended with NeverEnds"
+            return failed(self.title, words, report, self.hints[0])
+        return failed(self.title, words, why, self.hints[0]) if why[0] else None
+
+    def _lacks(self, program: Program, case: tuple[object, ...]) -> tuple[str, str]:
+        """Return what is wrong with the time of a plain run, or with what the device did: its kind, and the words."""
+        if self.limit is None and self.work is None:
+            return "", ""
+        plain = Checking(program, 1, "random", case, replace(self._drawn, schedule=None), 0, 2, 100_000, False, 0)
+        with profile() as seen, plain.runner as runner:
+            ended = runner(Plain())
+        if ended.failure is not None:
+            return ended.failure.kind, ended.failure.text
+        try:
+            if self.work is not None:
+                self.work(seen, *case)
+        except AssertionError as error:
+            return "not the task", f"the values are right, but {error}"
+        return ("too slow", late) if (late := self._late(ended.result, case)) else ("", "")
+
+    def _late(self, took: object, case: tuple[object, ...]) -> str:
+        """Return what is wrong with the virtual time that a run took, "" if nothing."""
         if self.limit is None:
             return ""
-        took = run(self.program, TIMED, task, *case)
         if not isinstance(took, (int, float)):
             raise InvalidType(f"the program of {self.title!r} returned {took!r}; with a limit it returns nanoseconds")
         most = self.limit(*case)
@@ -121,10 +169,11 @@ class Lesson:
             return ""
         return f"right, but too slow: it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
 
-    def _program(self, task: Task) -> Callable[..., Awaitable[object]]:
+    def _program(self, task: Task, kept: Kept) -> Callable[..., Awaitable[object]]:
         """Return the program with the task in it, named after the task."""
 
         async def program(*case: object) -> object:
+            kept.begin()
             return await self.program(task, *case)
 
         program.__name__ = getattr(task, "__name__", None) or "the task"
@@ -147,7 +196,7 @@ class Lesson:
         def draw() -> None:
             with drawn:
                 try:
-                    run(self.program, DRAWN, task, *self.cases[case])
+                    run(self.program, self._drawn, task, *self.cases[case])
                 except Exception as error:  # a deadlock, too, which ends the run
                     first: BaseException = error
                     while isinstance(first, BaseExceptionGroup):
@@ -171,15 +220,15 @@ class Lesson:
     def play(self) -> Stepper:
         """Begin the program of the question, choice by choice: `pick`, `back`, `finish`, and `schedule` at its end."""
         question = self._asked()
-        return Stepper(question.program, options=question.options)
+        return Stepper(question.program, options=question.options, looks=True)
 
     def answer(self, schedule: str | None) -> Verdict:
-        """Judge an answer to the question, the schedule of a run as `play()` gives it: None as long as it is not over.
+        """Judge an answer to the question, the schedule of a run as `play()` gives it: None or "" until it is over.
 
         Raises InvalidValue for a string that is not a schedule of the question's program.
         """
         question = self._asked()
-        if schedule is None:
+        if not schedule:
             return Verdict(False, f"{self.title}: no answer yet; pick on, or finish()")
         checking = Checking(question.program, 1, schedule, (), question.options, 0, 2, 100_000, False, 0)
         report = off_loop(checking.run)
@@ -199,6 +248,11 @@ class Lesson:
 
     def __repr__(self) -> str:
         return f"<Lesson {self.title!r}: check(task), picture(task), hint(), play(), answer(schedule)>"
+
+
+def commands(seen: Profile, *kinds: Kind) -> list[TraceRecord]:
+    """Return the records of the commands of these kinds that a profile has, in the order in which they began."""
+    return sorted((each for each in seen.records if each.kind in kinds), key=lambda each: (each.started_ns, each.seq))
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +28,23 @@ STUCK = """\
 
 {question}
 
-You are the scheduler. `play` runs a small program up to the first choice and says what could come next; `play.pick(0)`
-has the first of these come, `play.back()` takes a choice back, and `play.finish()` leaves the rest to come as it comes.
-`play.schedule` is the run as a string, once it is over.
+{program}
+
+You are the scheduler.
+{how}
+A command comes in steps: its stream begins it, an engine carries it out if it moves bytes, and its time ends. `task 0`
+is the program, `task 0.0` the first task that it makes.
+
+`play.schedule` is the run as a string, once it is over. Where it is an answer, write the string in place of
+`play.schedule` below, with quotes: so it is kept, and can be graded.
 """
+BY_HAND = """\
+`python -m atops learn {number} --play` asks for one choice after the other. Here, `play` is this program up to its
+first choice; `play.pick(0)` has the first of what could come next come, `play.back()` takes a choice back, and
+`play.finish()` leaves the rest to come as it comes."""
+BY_WIDGET = """\
+Below, this program is stopped at its first choice. Pick what comes next, with the pointer or the keyboard, step back,
+or leave the rest to come as it comes; it looks for a failing run, too, but try it yourself first."""
 PLAY = """\
 play = lesson.play()
 print(play)
@@ -37,6 +52,11 @@ print(play)
 ANSWER = """\
 lesson.answer(play.schedule)
 """
+SCHEDULER = """\
+from atops_widgets import Scheduler
+
+play = Scheduler(lesson.question.program, options=lesson.question.options)
+play"""
 WATCH = """\
 from atops_widgets import watch
 """
@@ -121,10 +141,14 @@ class Source:
 
     @property
     def lesson(self) -> Lesson:
-        """The lesson, with its name."""
+        """The lesson, with its name. Places in its judge are of a file of their own: a copy has the lesson's name."""
         if self._lesson is not None:
             return self._lesson
-        lesson = self.executed()["lesson"]
+        file, text = f"judge of lesson {self.number}", self.text_of("", "judge")
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        names: dict[str, object] = {"__name__": f"atops_lesson_{self.name}"}
+        exec(compile(text, file, "exec"), names)
+        lesson = names["lesson"]
         assert isinstance(lesson, Lesson), f"{self.path} defines no lesson"
         lesson.name, lesson.solved = self.name, self.text_of("solution").strip("\n")
         self._lesson = lesson
@@ -141,10 +165,27 @@ class Source:
         """The lesson's title."""
         return next(cell for cell in self.cells if cell.markdown).text.splitlines()[0].partition("·")[2].strip()
 
-    def copy(self, solved: bool = False) -> list[Cell]:
+    @property
+    def riddle(self) -> str:
+        """The text of the question's program and of what it uses of the judge, with the numbers of the lines."""
+        question = self.lesson.question
+        assert question is not None, f"{self.path} asks no question"
+        text = self.text_of("judge")
+        functions = [each for each in ast.parse(text).body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        (program,) = [each for each in functions if each.name == question.program.__name__]
+        used = {each.id for each in ast.walk(program) if isinstance(each, ast.Name)} | {program.name}
+        parts = []
+        for each in functions:
+            if each.name in used:
+                start = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
+                lines = text.splitlines()[start - 1 : each.end_lineno]
+                parts.append("".join(f"{at:>3}  {line}".rstrip() + "\n" for at, line in enumerate(lines, start)))
+        return "\n".join(parts)
+
+    def copy(self, solved: bool = False, how: str = BY_HAND) -> list[Cell]:
         """Return the cells of a learner's copy: without solution, and with a call in place of the judge.
 
-        A copy that is `solved` has the solution in place of the task.
+        A copy that is `solved` has the solution in place of the task. `how` says how the question is answered.
         """
         dropped = "task" if solved else "solution"
         found = []
@@ -155,7 +196,9 @@ class Source:
                 found.append(cell)
         question = self.lesson.question
         if question is not None:
-            found += [Cell(STUCK.format(question=question.text), markdown=True), Cell(PLAY), Cell(ANSWER)]
+            stuck = STUCK.format(question=question.text, program=f"```python\n{self.riddle}```",
+                                 how=how.format(number=self.number))  # fmt: skip
+            found += [Cell(stuck, markdown=True), Cell(PLAY), Cell(ANSWER)]
         return found
 
     def as_percent(self, solved: bool = False) -> str:
@@ -172,10 +215,10 @@ class Source:
         return "\n".join(parts)
 
     def as_notebook(self, solved: bool = False) -> str:
-        """Return a learner's copy as a notebook, version 4.5 of its format, with a live picture."""
+        """Return a learner's copy as a notebook, version 4.5 of its format, with a live picture and the scheduler."""
         cells = []
-        for number, cell in enumerate(self.copy(solved)):
-            text = cell.text.rstrip("\n")
+        for number, cell in enumerate(self.copy(solved, BY_WIDGET)):
+            text = SCHEDULER if cell.text == PLAY else cell.text.rstrip("\n")
             if text.startswith("lesson.picture("):
                 text = f"{WATCH}\nwatch({text}.trace)"
             kept: dict[str, object] = {

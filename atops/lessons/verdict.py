@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 
 from atops.checking.check_report import CheckReport
 
 __all__ = ("Verdict", "failed", "passed")
+
+NOT_AWAITED = re.compile(r"coroutine\b|'Completion'")  # in what Python says of a use
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,7 +20,7 @@ class Verdict:
     right: bool
     text: str
     kind: str = ""
-    """How it failed: "race", "deadlock", "assertion", "exception", "steps", "too slow"; "" where it did not."""
+    """How it failed: as of `atops.check`, or "too slow", "not the task", "never ends"; "" where it did not."""
     schedule: str | None = None
     """The failing schedule, made small; None where the plain one fails or none does."""
 
@@ -44,17 +47,19 @@ def passed(title: str, cases: int, runs: int) -> Verdict:
     return Verdict(True, f"{title}: passed, {cases} cases in {runs} schedules, and nothing was unordered")
 
 
-def failed(title: str, case: str, why: CheckReport | str, hint: str) -> Verdict:
-    """Return the verdict on a task that fails in a case: by a report, or for a reason in words."""
+def failed(title: str, case: str, why: CheckReport | tuple[str, str], hint: str) -> Verdict:
+    """Return the verdict on a task that fails in a case: by a report, or for a kind of reason and its words."""
     lines = [f"{title}: not yet"]
-    if isinstance(why, str):
-        return Verdict(False, "\n".join([*lines, f"with {case}: {why}", "", f"Hint: {hint}"]), "too slow")
+    if isinstance(why, tuple):
+        return Verdict(False, "\n".join([*lines, f"with {case}: {why[1]}", "", f"Hint: {hint}"]), why[0])
     failure = why.failure
     kind, text = ("inconclusive", why.why) if failure is None else (failure.kind, failure.text)
     nth = f"under schedule {why.runs} of {why.asked}"
     if why.runs == 1:
         nth = "in the plain order, first come, first served"
     lines.append(f"with {case}, {nth}: {kind if why.races else f'{kind}, {text}'}")
+    if kind == "exception" and NOT_AWAITED.search(text):
+        lines.append("What has to be awaited gives its value only then: an `await` is missing there.")
     for race in why.races[:2]:
         lines += ["", *(f"  {line}" for line in race.splitlines())]
     if why.forced:

@@ -26,7 +26,8 @@ import numpy as np
 import atops
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, rows, size):
@@ -36,6 +37,12 @@ async def program(task, rows, size):
     for number, (got, wanted) in enumerate(zip(history, board, strict=True)):
         assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}: it is there when it is awaited"
         assert np.array_equal(got, wanted), f"history[{number}] is {got[:3]}..., and row {number} is {wanted[:3]}..."
+
+
+def work(seen, rows, size):
+    written = len(commands(seen, Kind.COPY_H2D, Kind.COPY_D2D))
+    fetched = len(commands(seen, Kind.COPY_D2H))
+    assert written >= rows and fetched >= rows, f"the device has written {written} and fetched {fetched} of {rows} rows"
 
 
 async def two_streams():
@@ -50,7 +57,6 @@ async def two_streams():
         assert last == 2, f"x is {last}"
 
 
-
 lesson = Lesson(
     "A stream is a queue",
     program,
@@ -61,6 +67,7 @@ lesson = Lesson(
         "Put the copy and the fetch of each row in the same stream, and `await` each fetch before it goes "
         "into the list.",
     ),
+    work=work,
     question=Question("Which order of the three fills leaves 3 in x?", two_streams),
 )
 

@@ -23,10 +23,11 @@
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, size, seed):
@@ -36,6 +37,14 @@ async def program(task, size, seed):
     for name, got, wanted in (("total", total, x + y), ("difference", difference, x - y)):
         assert isinstance(got, np.ndarray), f"{name} is {got!r}; expected an array: was it awaited?"
         assert np.array_equal(got, wanted), f"{name} is {got[:3]}..., and should be {wanted[:3]}..."
+
+
+def work(seen, size, seed):
+    launches, copies = commands(seen, Kind.LAUNCH), commands(seen, Kind.COPY_H2D)
+    assert len(launches) >= 2, f"the device has run {len(launches)} of two kernels"
+    assert len({each.stream for each in launches}) >= 2, "both kernels were in one stream"
+    first = min(each.finished_ns for each in copies)
+    assert all(each.submitted_ns < first for each in launches), "a kernel was enqueued after a copy: you waited"
 
 
 async def hand_over():
@@ -61,6 +70,7 @@ lesson = Lesson(
         "Both kernels need x and y. `add` runs in `left`, which copied x itself; so it waits for `right`'s "
         "copy of y alone. And at the end?",
     ),
+    work=work,
     question=Question(
         "`right` waits for an event behind the first fill, and sees 1. In which order does it see 2?",
         hand_over,

@@ -25,10 +25,11 @@ import asyncio
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question, nanoseconds
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands, nanoseconds
 
 
 async def program(task, chunks, size):
@@ -58,6 +59,13 @@ async def one_after_the_other(chunks, size):
             stream.fetch(x)
 
 
+def work(seen, chunks, size):
+    assert commands(seen, Kind.LAUNCH), "the device has run no kernel"
+    for kind, words in ((Kind.COPY_H2D, "to"), (Kind.COPY_D2H, "from")):
+        moved = sum(each.bytes for each in commands(seen, kind))
+        assert moved >= 4 * chunks * size, f"{moved:,} bytes of {4 * chunks * size:,} were copied {words} the device"
+
+
 async def meet():
     device = atops.Device(0)
     async with device.create_stream(name="one") as one, device.create_stream(name="two") as two:
@@ -74,7 +82,7 @@ async def meet():
 lesson = Lesson(
     "Copies beside kernels",
     program,
-    cases=[(4, 30_000), (3, 24_001), (5, 20_000), (6, 50_001), (8, 17_000)],
+    cases=[(4, 30_000), (3, 24_001), (5, 20_000), (6, 35_001), (7, 17_000)],
     hints=(
         "What is the copy of chunk 1 waiting for? Does it need anything of chunk 0?",
         "Give each chunk a stream of its own, or give loading, computing and saving a stream each, with "
@@ -84,6 +92,7 @@ lesson = Lesson(
     ),
     schedules=10,
     limit=limit,
+    work=work,
     question=Question("Nothing orders these fills. Find the order in which x is not [2, 3].", meet),
 )
 

@@ -21,10 +21,11 @@
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, chunks, size):
@@ -35,6 +36,16 @@ async def program(task, chunks, size):
     for number, (got, wanted) in enumerate(zip(results, data * 2, strict=True)):
         assert isinstance(got, np.ndarray), f"results[{number}] is {got!r}; expected an array: was it awaited?"
         assert np.array_equal(got, wanted), f"results[{number}] is {got[:3]}..., and should be {wanted[:3]}..."
+
+
+def work(seen, chunks, size):
+    launches, loads = commands(seen, Kind.LAUNCH), commands(seen, Kind.COPY_H2D)
+    assert len(launches) >= chunks, f"the device has run {len(launches)} kernels for {chunks} chunks"
+    most, room = max(each.used_bytes for each in seen.trace.counters), 2 * (4 * size + 256) + 1024
+    assert most <= room, f"{most:,} bytes were in use at once: more than two chunks of {4 * size:,}"
+    if chunks > 1:
+        second, computed = loads[1].started_ns, launches[0].finished_ns
+        assert second < computed, "the second chunk was loaded when the first was computed, and not meanwhile"
 
 
 async def one_slot():
@@ -52,7 +63,7 @@ async def one_slot():
 lesson = Lesson(
     "Two buffers",
     program,
-    cases=[(3, 40), (1, 7), (2, 24), (5, 100), (6, 13)],
+    cases=[(3, 40), (1, 7), (2, 24), (6, 13), (5, 400)],
     hints=(
         "The checker names a copy into a buffer, and a kernel or a fetch of the same buffer. Which of them "
         "came too early?",
@@ -60,6 +71,7 @@ lesson = Lesson(
         "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
         "the copy. An event that was never recorded makes nobody wait.",
     ),
+    work=work,
     question=Question("In which order does the first chunk get lost?", one_slot),
 )
 

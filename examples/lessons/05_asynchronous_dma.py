@@ -13,20 +13,23 @@
 # %% [markdown]
 # # 5 · A thread and its DMA engine
 #
-# Inside a kernel a thread computes on its own memory (`k.local`), and a **DTE** engine carries data to and from it.
+# Inside a kernel a thread computes on its own memory (`k.local`), and a **DTE** engine carries data to and from it: on
+# this chip, a gcu210, threads reach global memory in no other way.
 # `k.memcpy_async(dte, target, source)` gives the engine a transfer and returns an event at once. Until that event was
 # awaited, the target may hold anything, and the source must not be changed: the engine may not have come to it yet.
 #
 # So a thread can compute on one tile while the engine brings the next.
 
 # %%
+import asyncio
+
 import numpy as np
 
 import atops
 from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops.lessons import Lesson, Question, nanoseconds
 
 
 async def program(task, blocks, size):
@@ -34,9 +37,40 @@ async def program(task, blocks, size):
     async with atops.Device(0).create_stream(name="work") as stream:
         x = stream.upload(host)
         y = stream.zeros(size, np.float32)
-        stream.launch(task, (blocks, 2), y, x)
+        took = await duration(stream, task, blocks, y, x)
         got = await stream.fetch(y)
     assert np.array_equal(got, 3 * host), f"y[{np.flatnonzero(got != 3 * host)[0]}] is wrong: {got[got != 3 * host][0]}"
+    return took
+
+
+async def duration(stream, kernel, blocks, y, x):
+    await stream
+    start = asyncio.get_running_loop().time()
+    await stream.launch(kernel, (blocks, 2), y, x)
+    return round((asyncio.get_running_loop().time() - start) * 1e9)
+
+
+@k.kernel
+async def one_at_a_time(y, x):
+    tile = k.local(TILE, np.float32)
+    with k.dte_scope() as dte:
+        for part in k.tiles(x.size, TILE):
+            count = x[part].size
+            await k.memcpy_async(dte, tile[:count], x[part])
+            k.cost(flops=50_000 * count)
+            await k.memcpy_async(dte, y[part], tile[:count])
+
+
+async def in_turns(blocks, size):
+    async with atops.Device(0).create_stream() as stream:
+        x, y = stream.zeros(size, np.float32), stream.zeros(size, np.float32)
+        stream.launch(one_at_a_time, (blocks, 2), y, x)
+
+
+def limit(blocks, size):
+    """Return what the kernel may take: less than with one transfer at a time, where threads have several tiles."""
+    several = size > 3 * 2 * blocks * TILE
+    return (0.95 if several else 1.1) * nanoseconds(in_turns, blocks, size)
 
 
 @k.kernel
@@ -69,16 +103,18 @@ lesson = Lesson(
         "Two turns ago `outputs[now]` was sent off: `await leaving[now]` before it is written again, and both "
         "of them at the end.",
     ),
+    limit=limit,
+    arch="gcu210",
     question=Question(
-        "A word is changed while it is under way, and 2 arrives. The engine decides when it reads: when does "
-        "1 arrive?",
+        "A word is changed while it is under way, and 2 arrives. The engine decides when it reads: when does 1 arrive?",
         sent_too_late,
     ),
 )
 
 # %% [markdown]
 # **Your task.** `triple` goes through its tiles in turns, with two buffers for what comes and two for what goes. Each
-# transfer gives an event; no event is awaited yet.
+# transfer gives an event; no event is awaited yet. Await those that must be over, and no sooner: while a thread
+# computes, its engine has something to do.
 
 # %%
 TILE = 8
@@ -99,6 +135,7 @@ async def triple(y, x):
             for following in tiles[turn + 1 : turn + 2]:
                 arriving[other] = k.memcpy_async(reader[other], inputs[other, : x[following].size], x[following])
             np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
+            k.cost(flops=50_000 * count)
             leaving[now] = k.memcpy_async(writer[now], y[part], outputs[now, :count])
 
 
@@ -119,6 +156,7 @@ async def triple(y, x):
             await arriving[now]
             await leaving[now]
             np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
+            k.cost(flops=50_000 * count)
             leaving[now] = k.memcpy_async(writer[now], y[part], outputs[now, :count])
         await leaving[0]
         await leaving[1]

@@ -32,22 +32,29 @@ from atops.lessons import Lesson, Question
 class Account:
     """A number on the device, a stream to reach it by, and a lock for what belongs together."""
 
-    def __init__(self, number, stream, amount):
-        self.number, self.stream, self.lock = number, stream, asyncio.Lock()
+    def __init__(self, number, stream, amount, seconds):
+        self.number, self.stream, self.lock, self.seconds = number, stream, asyncio.Lock(), seconds
         self.cell = stream.upload(np.array([amount], np.int32))
 
     async def read(self):
+        await self.answer()
         return int((await self.stream.fetch(self.cell))[0])
 
     async def write(self, amount):
+        await self.answer()
         self.stream.fill(self.cell, amount)
         await self.stream
 
+    async def answer(self):
+        """Take the bank's time."""
+        if self.seconds:
+            await asyncio.sleep(self.seconds)
 
-async def program(task, accounts, transfers):
+
+async def program(task, accounts, transfers, seconds):
     device, rng = atops.Device(0), np.random.default_rng(transfers)
     async with device.create_stream(name="bank") as stream:
-        bank = [Account(number, stream, 100) for number in range(accounts)]
+        bank = [Account(number, stream, 100, seconds) for number in range(accounts)]
         wanted = [100] * accounts
         pairs = [(0, 1), (1, 0)] + [tuple(rng.permutation(accounts)[:2].tolist()) for _ in range(transfers - 2)]
         async with asyncio.TaskGroup() as group:
@@ -56,7 +63,8 @@ async def program(task, accounts, transfers):
                 wanted[source] -= amount
                 wanted[target] += amount
         got = [await account.read() for account in bank]
-    assert got == wanted, f"the accounts hold {got}, and should hold {wanted}: a transfer was lost"
+    lost = "another transfer came between a read and the write that belongs to it"
+    assert got == wanted, f"the accounts hold {got}, and should hold {wanted}: {lost}"
 
 
 async def two_locks():
@@ -78,9 +86,9 @@ async def two_locks():
 lesson = Lesson(
     "Deadlock",
     program,
-    cases=[(2, 2), (3, 3), (2, 4), (4, 4), (3, 5)],
+    cases=[(2, 2, 0), (3, 3, 0), (2, 4, 86_400), (4, 4, 0), (3, 5, 0)],
     hints=(
-        "The report says which task holds what, and waits for what. Each waits for what the other holds.",
+        "The report says at which line each task waits. Which lock does it hold there, and who holds the other one?",
         "If every task takes the locks in one and the same order, the one that has the first lock finds the "
         "second free, or its holder goes on.",
         "Take the lock of the account with the smaller `number` first, whichever of the two is the source.",

@@ -24,15 +24,26 @@ import numpy as np
 import atops
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, rows, size, slots):
     host = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.int32)
     device = atops.Device(0)
+    used = await device.upload(np.full(1 << 14, 99, np.int32))
+    used.close()  # what is allocated now holds what somebody has left
     got = await task(device, host, slots)
     assert isinstance(got, np.ndarray), f"the task returned {got!r}; expected an array: was it awaited?"
     assert np.array_equal(got, host), f"row {np.argwhere(got != host)[0][0]} is of another row, {got[got != host][:3]}"
+
+
+def work(seen, rows, size, slots):
+    moves = len(commands(seen, Kind.COPY_H2D, Kind.COPY_D2D, Kind.COPY_D2H))
+    assert moves >= 2 * rows, f"the device has made {moves} copies: {rows} rows go into a slot, and out of it"
+    most = max(each.used_bytes for each in seen.trace.counters if each.used_bytes < 1 << 16)
+    room = 4 * size * (2 * rows + slots) + 256 * (slots + 8)
+    assert most <= room, f"{most:,} bytes of the device were in use at once: that is more than {slots} slots"
 
 
 async def pulse():
@@ -47,15 +58,16 @@ async def pulse():
 lesson = Lesson(
     "Lost wake-ups",
     program,
-    cases=[(3, 4, 2), (1, 5, 1), (4, 3, 1), (5, 10, 3), (6, 2, 2)],
+    cases=[(3, 4, 2), (1, 5, 1), (4, 3, 1), (5, 10, 3), (9, 300, 2)],
     hints=(
         "The consumer waits for one number alone. What if the producer has stored the next one before the "
         "consumer looks?",
         '"Gte" cannot miss a count that only grows. And what keeps the producer from writing a slot that is '
-        'still full?',
-        'Let the consumer count too: `consumer.write_value(taken, number + 1)` behind its copy, and before it '
+        "still full?",
+        "Let the consumer count too: `consumer.write_value(taken, number + 1)` behind its copy, and before it "
         'fills a slot again `producer.wait_value(taken, number - slots + 1, "Gte")`.',
     ),
+    work=work,
     question=Question("`rings` stores 1, then 2. In which order does `waits` wait for ever?", pulse, kind="deadlock"),
 )
 

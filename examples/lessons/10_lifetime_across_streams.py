@@ -23,10 +23,11 @@ import contextlib
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, rounds, size):
@@ -39,6 +40,13 @@ async def program(task, rounds, size):
         assert np.array_equal(result, wanted), f"results[{number}] is {result[:3]}..., and should be {wanted[:3]}..."
     left = device.default_pool.statistics().used_current
     assert left == 0, f"{left} bytes of device memory were not freed"
+
+
+def work(seen, rounds, size):
+    launches = commands(seen, Kind.LAUNCH)
+    assert len(launches) >= rounds, f"the device has run {len(launches)} kernels in {rounds} rounds"
+    owners = {each.stream for each in commands(seen, Kind.COPY_H2D)}
+    assert not owners & {each.stream for each in launches}, "a kernel ran in the stream that copies: `helper` computes"
 
 
 async def freed_early():
@@ -69,6 +77,7 @@ lesson = Lesson(
         "ready = main.record() behind the copy, helper.wait(ready) before the launch; used = helper.record() "
         "behind the fetch, main.wait(used) before the two frees.",
     ),
+    work=work,
     question=Question(
         "The owner frees x too early. In which order does the guest come in time all the same?",
         freed_early,

@@ -23,10 +23,11 @@ import asyncio
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question, nanoseconds
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands, nanoseconds
 
 
 async def program(task, frames, size):
@@ -58,6 +59,11 @@ def limit(frames, size):
     return 1.5 * nanoseconds(one_side, frames, size)
 
 
+def work(seen, frames, size):
+    launches = len(commands(seen, Kind.LAUNCH))
+    assert launches >= 2 * frames, f"the device has run {launches} of {2 * frames} kernels"
+
+
 async def by_the_null_stream():
     device = atops.Device(0)
     one, two = device.create_stream(name="one"), device.create_stream(name="two", nonblocking=True)
@@ -82,6 +88,7 @@ lesson = Lesson(
     ),
     schedules=10,
     limit=limit,
+    work=work,
     question=Question(
         "A nonblocking stream takes no part in the null stream's order. When is x not 3?",
         by_the_null_stream,

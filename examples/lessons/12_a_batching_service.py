@@ -23,10 +23,11 @@ import asyncio
 import numpy as np
 
 import atops
-from atops import kernels as k
 
 # %% tags=["judge"]
-from atops.lessons import Lesson, Question
+from atops import Kind
+from atops import kernels as k
+from atops.lessons import Lesson, Question, commands
 
 
 async def program(task, requests, batch, leaving):
@@ -63,8 +64,15 @@ async def program(task, requests, batch, leaving):
         await asyncio.gather(service, return_exceptions=True)
         assert service.cancelled(), f"the service was cancelled, and ended with {service!r}"
         assert all(answer.done() for answer in late), "the service was cancelled, and a client waits for ever"
-        left = pool.statistics().used_current
-        assert left == 0, f"{left} bytes of the pool were not freed"
+        pooled = pool.statistics()
+        assert pooled.used_current == 0, f"{pooled.used_current} bytes of the pool were not freed"
+        assert pooled.used_high > 0, "no memory was taken from the pool"
+
+
+def work(seen, requests, batch, leaving):
+    assert commands(seen, Kind.LAUNCH), "the device has run no kernel"
+    most = max(each.bytes for each in commands(seen, Kind.COPY_H2D)) // 24
+    assert most > 1 or min(batch, requests - leaving) < 3, f"{requests} requests came, each was computed alone"
 
 
 async def too_late():
@@ -97,6 +105,7 @@ lesson = Lesson(
     program,
     cases=[(5, 2, 1), (3, 4, 0), (1, 1, 0), (7, 3, 2), (4, 2, 3)],
     schedules=15,
+    work=work,
     hints=(
         "Three things are missing: room for a batch may not be there, an answer may be of a client that is "
         "gone, and a cancelled service leaves clients behind.",
@@ -119,6 +128,7 @@ lesson = Lesson(
 def add_one(x):
     for at in range(k.thread_id(), x.size, k.thread_count()):
         x[at] += 1
+    k.cost(flops=10**12)  # a large model
 
 
 # %% tags=["task"]

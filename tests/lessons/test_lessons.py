@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
+import linecache
 import logging
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from atops.base.errors import InvalidValue
@@ -20,6 +23,7 @@ from atops.cli import main
 from atops.lessons import Lesson, Verdict, open_lesson
 from atops.lessons.grading import grade, graded
 from atops.lessons.source import Source, sources
+from tests.lessons.attempts import ATTEMPTS
 from tests.lessons.wrong import wrong
 from tests.notebooks.runner import KERNELS, Kernel, run, text_of
 
@@ -91,6 +95,47 @@ def test_a_solution_with_one_thing_wrong_fails(name: str):
         if lesson.check(mutant[source.task]):
             survived.append(what)
     assert survived == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", range(len(ATTEMPTS)), ids=[
+    f"{number}-{text.splitlines()[0].removeprefix('# ')}" for number, _, text in ATTEMPTS
+])  # fmt: skip
+def test_what_learners_write_is_judged(at: int, monkeypatch: pytest.MonkeyPatch):
+    """What is right in another way passes; values by the host, by luck or by waiting everywhere do not."""
+    monkeypatch.setattr("atops.lessons.lesson.SECONDS", 2.0)
+    number, kind, text = ATTEMPTS[at]
+    source = list(LESSONS.values())[number - 1]
+    names = source.executed()
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    name = f"attempt_{at}.py"
+    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+    exec(compile(text, name, "exec"), names)
+    verdict = lesson.check(names[source.task])
+    assert verdict.kind == kind, str(verdict)
+    assert kind != "never ends" or f"{name}:8" in str(verdict)
+
+
+@pytest.mark.slow
+@each
+def test_a_host_alone_does_no_task(name: str, monkeypatch: pytest.MonkeyPatch):
+    """The values of a solution, kept from its own run, are right, and no device has made them."""
+    source = LESSONS[name]
+    names = source.executed("solution")
+    lesson, kept = names["lesson"], dict[tuple[object, ...], object]()
+    assert isinstance(lesson, Lesson)
+    solution = names[source.task]
+    if not inspect.iscoroutinefunction(solution) or source.number in (8, 12):
+        pytest.skip("its program launches a kernel, or gets no values")
+
+    async def remembered(device, *rest):
+        key = tuple(each.tobytes() if isinstance(each, np.ndarray) else each for each in rest)
+        if key not in kept:
+            kept[key] = await solution(device, *rest)
+        return kept[key]
+
+    assert not lesson.check(remembered)
 
 
 def test_a_hundred_things_can_be_wrong():
@@ -170,14 +215,30 @@ def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: p
 def test_grading_survives_what_it_grades(tmp_path: Path):
     """A file that never ends, one that ends the process, and one that is no Python."""
     path = tmp_path / "01_a_stream_is_a_queue.py"
-    path.write_text("while True:\n    pass\n")
+    path.write_text("while True:\n    print(1)\n")
     assert (found := grade(path, seconds=1.5)).kind == "never ends", found.text
     path.write_text("import os\nos._exit(3)\n")
     assert "ended with 3" in grade(path).text
-    path.write_text("def keep_history(:\n")
-    assert "SyntaxError" in grade(path).text
-    path.write_text("x = 1\n")
-    assert "defines no keep_history" in grade(path).text
+    path = tmp_path / "binary.py"
+    path.write_bytes(bytes(range(256)))
+    assert grade(path).kind == "no lesson"
+
+
+def test_files_of_learners_are_judged_by_what_they_define(tmp_path: Path):
+    """Whatever stands beside the task: a check that is kept, an exit; not what cannot be run."""
+    source = LESSONS["01_a_stream_is_a_queue"]
+    solved, path = source.as_percent(solved=True), tmp_path / "mine.py"
+    for more, passed in (
+        ("verdict = lesson.check(keep_history)\nprint(verdict)\nassert verdict", True),
+        ("import sys\nsys.exit()", True),
+        ("raise KeyboardInterrupt", False),
+        ("import none_of_that_name", False),
+        ("def keep_history(:", False),
+        ("del keep_history", False),
+    ):
+        path.write_text(f"{solved}\n{more}\n")
+        found = graded(path)
+        assert found.passed == passed and bool(found.text), found
 
 
 @pytest.mark.slow

@@ -1,0 +1,112 @@
+"""Runs that stand apart: each begins with what a task's file held at first, and one that never ends is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Final
+
+__all__ = ("Kept", "NeverEnds", "Patience")
+
+TICK_S: Final = 0.25
+OURS: Final = str(Path(__file__).parents[1])
+# What a run may change of the variables of a file, or what belongs to the loop of one run.
+CHANGED: Final = (
+    int, float, str, bytes, tuple, type(None), list, dict, set, bytearray, deque,
+    asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyncio.Queue,
+)  # fmt: skip
+
+
+class Kept:
+    """The variables of a task's file as they are at first, as far as the task names them and a run may change them.
+
+    A lock that one run has used belongs to its loop, and a list has what that run has put there.
+    """
+
+    def __init__(self, task: object) -> None:
+        self._globals: dict[str, object] = getattr(task, "__globals__", {})
+        found = {name: self._globals[name] for name in _named(task, set()) if name in self._globals}
+        self._given = {name: value for name, value in found.items() if isinstance(value, CHANGED)}
+        self._kept: dict[str, object] = {}
+        for name, value in self._given.items():
+            with suppress(Exception):  # what cannot be copied is as it is
+                self._kept[name] = deepcopy(value)
+
+    def begin(self) -> None:
+        """Have them hold what they held at first: copies of it."""
+        self._globals.update({name: deepcopy(value) for name, value in self._kept.items()})
+
+    def end(self) -> None:
+        """Have them be the file's own again."""
+        self._globals.update(self._given)
+
+
+def _named(function: object, seen: set[int]) -> Iterator[str]:
+    """Yield the names of variables in a function, and in the functions of the same file that it names."""
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    for name in _names_in(function.__code__):
+        yield name
+        yield from _named(function.__globals__.get(name), seen)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names_in(each)
+
+
+class NeverEnds(KeyboardInterrupt):
+    """A run has computed for too long: no step of it ends. As Ctrl-C, it comes out of a run."""
+
+
+class Patience:
+    """Raises NeverEnds inside its block, on the thread that entered it, after so many seconds of computing.
+
+    Again and again, as long as the block goes on. `stood` is the place in the program where it was first, None if it
+    was never.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.stood: str | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Wait no longer than this for the block."""
+        thread, over = threading.get_ident(), threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(thread, over), name="atops patience", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            with suppress(NeverEnds):
+                over.set()
+                watcher.join()
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+
+    def _watch(self, thread: int, over: threading.Event) -> None:
+        end = time.process_time() + self.seconds
+        while not over.wait(TICK_S):
+            if time.process_time() >= end:
+                if self.stood is None:
+                    self.stood = _stands(sys._current_frames().get(thread))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
+
+
+def _stands(frame: FrameType | None) -> str:
+    """Return the innermost place that is none of atops' own."""
+    while frame is not None and frame.f_code.co_filename.startswith((OURS, "<frozen")):
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
