@@ -48,6 +48,29 @@ REDUNDANT = {
     ("tops_run_an_onnx_model", "check(tops.topsStreamSynchronize(stream))"): (
         "a copy into pageable memory is over when its call returns, and it is the stream's last"
     ),
+    ("hip_hand_off_by_a_word", "hip_check(hip.hipStreamSynchronize(adds))"): (
+        "the other stream's last turn waits for the word that this one's last turn has written"
+    ),
+    (
+        "hip_pool_reuse_between_streams",
+        "hip_check(hip.hipStreamWaitValue32(owner, gate, 1, hip.hipStreamWaitValueEq))",
+    ): ("it only keeps the owner busy: a pool gives memory again by order, whether or not the free is over"),
+    ("hip_pool_reuse_between_streams", "hip_check(hip.hipStreamSynchronize(other))"): (
+        "what is freed in the stream has no use behind it, and the end of its pool waits for the free"
+    ),
+    ("hip_streams_events_and_pools", "hip_check(hip.hipStreamSynchronize(consumer))"): (
+        "a copy into pageable memory is over when its call returns; and the free's bytes are only printed"
+    ),
+    ("hip_streams_events_and_pools", "hip_check(hip.hipStreamSynchronize(producer))"): (
+        "the consumer's copy waits for the word that the producer writes last, and is over when its call returns"
+    ),
+    (
+        "hip_streams_events_and_pools",
+        "hip_check(hip.hipStreamWaitValue32(consumer, word, 1, hip.hipStreamWaitValueEq))",
+    ): "a copy from pageable memory is over when its call returns",
+    ("hip_priorities", "hip_check(hip.hipStreamWaitValue32(stream, gate, 1, hip.hipStreamWaitValueEq))"): (
+        "each launch has memory of its own stream's; it holds them back until the most urgent is enqueued, too"
+    ),
     ("concurrency", "await stream.fetch(turned)"): "the stream's next fetch is awaited; what this one holds is unequal",
 }
 # And what no detector sees, as docs/races.md says.
@@ -79,6 +102,7 @@ class Judge:
         self.program = program
         self.mutants = list(mutants(program.text))
         self.known: set[tuple[object, ...]] = set()
+        self.runner: _Runner  # of the latest run
         ended, races, _ = self.run(ast.parse(program.text), program.options)
         self.known = {race.key for race in races}  # where they are a page's or a notebook's subject
         self.broken = "" if ended.failure is None or _only_races(ended) else ended.failure.text
@@ -106,7 +130,7 @@ class Judge:
             runnable = self.program.runnable(tree)
         except Exception as error:
             return Ended(failure=classified(error)), [], ""
-        runner = _Runner(runnable, (), options, STEPS)
+        runner = self.runner = _Runner(runnable, (), options, STEPS)
         with warnings.catch_warnings(record=True) as caught, quietly():
             warnings.simplefilter("always")
             try:
@@ -122,10 +146,13 @@ class Judge:
     def judge(self, mutant: Mutant, schedules: int) -> Verdict:
         """Run once with the detectors, then under other schedules, with equal results."""
         verdict = self.first_run(mutant.tree)
-        if verdict or not self.program.ordered or not schedules:
+        if not verdict and not self.program.ordered:
+            return Verdict("", self.runner.in_order())
+        if verdict or not schedules:
             return verdict
         if verdict := self.first_run(mutant.tree, strict=True):
             return verdict
+        in_order = self.runner.in_order()
         runnable = self.program.runnable(mutant.tree)
         with warnings.catch_warnings(), quietly():
             warnings.simplefilter("ignore")
@@ -134,7 +161,7 @@ class Judge:
             )  # fmt: skip
         if report.failure is not None:
             return Verdict(f"{report.failure.kind}, under other schedules", f"{report.failure.text}, run {report.runs}")
-        return Verdict("", f"{report.verdict}: {report.why}")
+        return Verdict("", f"{in_order}; {report.verdict}: {report.why}")
 
 
 def _only_races(ended: Ended) -> bool:
@@ -148,13 +175,24 @@ class _Runner(Runner):
     def __init__(self, program: Runnable, arguments: tuple[object, ...], options: atops.EmulatorOptions, steps: int):
         super().__init__(program, arguments, options, steps)
         self.found: list[atops.Race] = []
+        self.reports: list[atops.Report] = []
+
+    def in_order(self) -> str:
+        """Say what the detectors make of the latest run; if it is "clean", all that they counted is in order."""
+        told = dict.fromkeys(
+            f"{each.verdict} ({', '.join(f'{count:,} {what}' for what, count in each.observed.items())})"
+            for each in self.reports
+        )
+        return "the detectors: " + ", ".join(told)
 
     def _note_races(self, driver: atops.Driver) -> None:
         super()._note_races(driver)
-        self.found += driver.report().races
+        self.reports.append(report := driver.report())
+        self.found += report.races
 
     def __call__(self, chooser: Chooser) -> Ended:
         self.found.clear()
+        self.reports.clear()
         return super().__call__(chooser)
 
 

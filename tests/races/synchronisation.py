@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,16 +18,21 @@ STATEMENTS = {
     "set": "set of an event",
     "signal_write": "signal",
     "signal_add": "signal",
-    "topsStreamWaitEvent": "wait for an event",
-    "topsEventRecord": "record of an event",
-    "topsStreamWaitValue32": "wait for a value",
-    "topsStreamWaitValue32Async": "wait for a value",
-    "topsStreamWriteValue32": "store of a value that is waited for",
-    "topsStreamWriteValue32Async": "store of a value that is waited for",
-    "topsStreamSynchronize": "wait of the host",
-    "topsEventSynchronize": "wait of the host",
-    "topsDeviceSynchronize": "wait of the host",
+    # of C-style functions, behind the name of their API
+    "StreamWaitEvent": "wait for an event",
+    "EventRecord": "record of an event",
+    "StreamWaitValue32": "wait for a value",
+    "StreamWaitValue32Async": "wait for a value",
+    "StreamWaitValue64": "wait for a value",
+    "StreamWriteValue32": "store of a value that is waited for",
+    "StreamWriteValue32Async": "store of a value that is waited for",
+    "StreamWriteValue64": "store of a value that is waited for",
+    "StreamSynchronize": "wait of the host",
+    "EventSynchronize": "wait of the host",
+    "DeviceSynchronize": "wait of the host",
 }
+CHECKS = {"check", "TOPS_CHECK", "hip_check"}  # what raises the codes of C-style functions
+API = re.compile(r"^(tops|hip)(?=[A-Z])")
 BARRIERS = {"syncthreads", "syncblocks", "arrive_and_wait"}
 
 
@@ -97,9 +103,9 @@ def _statement(node: ast.Expr) -> str:
     call = node.value
     if not isinstance(call, ast.Call):
         return ""
-    if _called(call) in ("check", "TOPS_CHECK") and isinstance(call.args[0], ast.Call):
+    if _called(call) in CHECKS and isinstance(call.args[0], ast.Call):
         call = call.args[0]
-    name = _called(call)
+    name = API.sub("", _called(call))
     if name in ("wait", "record") and not call.args:  # of the loop's own events; what is not kept is no record
         return ""
     return "" if name == "set" and call.args else STATEMENTS.get(name, "")
