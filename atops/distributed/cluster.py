@@ -101,7 +101,7 @@ def losses(what: str) -> Iterator[None]:
             raise
         if not isinstance(error, KilledWorker):
             raise ClusterError(f"{what} is lost: {error}") from error
-        last = error.last_worker
+        last = getattr(error.last_worker, "address", error.last_worker)
         raise ClusterError(f"{what} was given up: several workers that had it died, {last} last") from error
 
 

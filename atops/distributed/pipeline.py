@@ -8,7 +8,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from traceback import clear_frames
 from types import GeneratorType, TracebackType
 from typing import Any, Self
@@ -17,7 +17,7 @@ import dask
 from distributed import Client, Future
 from distributed.comm import CommClosedError
 
-from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.errors import ClusterError, IllegalState, InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.chunk_window import ChunkWindow, check_count
 from atops.distributed.cluster import check_client, losses, open_boards, reaching, result_of, sendable
@@ -114,9 +114,20 @@ class _Work:
             cause = error.__cause__ or error
             raise InvalidType(f"chunk {index} of {self.job.name} cannot be sent to a worker: {cause}") from cause
 
-    def result(self, index: int) -> Any:
-        """What turns Dask's losses into ours, around the wait for a chunk."""
-        return losses(f"chunk {index} of {self.job.name}")
+    @contextmanager
+    def result(self, index: int) -> Iterator[None]:
+        """Turn Dask's losses into ours, around the wait for a chunk."""
+        try:
+            with losses(f"chunk {index} of {self.job.name}"):
+                yield
+        except ClusterError:
+            self.check_open()
+            raise
+
+    def check_open(self) -> None:
+        """Raise IllegalState where the client was closed."""
+        if self.client.status in CLOSED:
+            raise IllegalState(f"{self.client!r} was closed before its pipeline {self.job.name} was over")
 
     async def abort(self) -> None:
         """End what runs of the job, on all workers that there are."""
@@ -235,8 +246,7 @@ class PlainPipeline(Iterator[Any]):
                 raise StopIteration
             raise IllegalState("the pipeline is closed")
         try:
-            if (client := self._work.client).status in CLOSED:
-                raise IllegalState(f"{client!r} was closed before its pipeline {self._work.job.name} was over")
+            self._work.check_open()
             self._fill()
             if self._window:
                 index, future = self._window.popleft()

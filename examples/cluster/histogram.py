@@ -37,6 +37,7 @@ def chunks(seen: Any) -> Iterator[Any]:
 
 async def count(client: Any, kill: bool) -> None:
     """Count on the workers, and compare."""
+    await client.wait_for_workers(1)
     workers = await client.run(os.getpid)
     print(f"{len(workers)} workers: {', '.join(f'process {pid}' for pid in workers.values())}")
     by_numpy, by_kernels = np.zeros(VALUES, np.int64), np.zeros(VALUES, np.int64)

@@ -429,6 +429,16 @@ def test_a_closed_client_and_trio_are_refused(cluster: Any) -> None:
     with pytest.raises(IllegalState, match="is closed; one that runs is needed"):
         atops.distributed.pipeline(chunks(1), plus, client)
 
+    async def close_between() -> None:
+        async with distributed.Client(cluster.scheduler_address, asynchronous=True, set_as_default=False) as client:
+            results = atops.distributed.pipeline(chunks(9), plus, client, in_flight=2)
+            await anext(results)
+            await client.close()
+            with pytest.raises(IllegalState, match="was closed before its pipeline plus was over"):
+                await anext(results)
+
+    asyncio.run(close_between())
+
 
 def test_workers_with_other_versions_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything runs there."""
