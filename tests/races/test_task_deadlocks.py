@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
+from typing import Any
 
+import numpy as np
 import pytest
 import trio
 
 import atops
-from atops.base.errors import WouldDeadlock
+from atops.base.errors import HostCallFailure, WouldDeadlock
 
 Program = Callable[[bool], Coroutine[object, None, None]]
 
@@ -117,3 +120,52 @@ def test_a_thread_may_end_the_wait() -> None:
         return await asyncio.get_running_loop().run_in_executor(None, sum, (1, 2))
 
     assert atops.run(main, atops.EmulatorOptions(detect=True)) == 3
+
+
+async def step_behind_its_setter(device: atops.Device) -> None:
+    """A coroutine in a stream waits for a task that waits for that stream."""
+    ready = asyncio.Event()
+    async with device.create_stream(name="work") as work:
+
+        async def step() -> None:
+            await ready.wait()  # here
+
+        async def setter() -> None:
+            await work.fill(device.zeros(2, np.int32), 1)  # here
+            ready.set()
+
+        work.call(step)
+        await asyncio.create_task(setter())  # here
+
+
+async def two_steps(device: atops.Device) -> None:
+    """Each awaits the other one's call."""
+    calls: list[atops.Completion[None]] = []
+    async with device.create_stream(name="one") as one, device.create_stream(name="two") as two:
+
+        async def first() -> None:
+            await calls[1]  # here
+
+        async def second() -> None:
+            await calls[0]  # here
+
+        calls += [one.call(first), two.call(second)]
+        await two
+
+
+@pytest.mark.parametrize("program", [step_behind_its_setter, two_steps])
+def test_deadlock_through_a_stream_names_the_line_of_each_await(
+    program: Callable[[atops.Device], Coroutine[Any, Any, None]],
+) -> None:
+    """Of the coroutine in the stream, of the tasks that wait, and of the program."""
+
+    async def main() -> None:
+        await program(atops.Device(0))
+
+    with pytest.raises((WouldDeadlock, HostCallFailure)):
+        atops.run(main, atops.EmulatorOptions(detect=True))
+    [race] = atops.report().races
+    lines, start = inspect.getsourcelines(program)
+    for at, line in enumerate(lines, start):
+        assert ("# here" not in line) or f"test_task_deadlocks.py:{at}" in str(race), line
+    assert "HostTask" not in str(race)

@@ -20,6 +20,7 @@ from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, Inv
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
+from atops.device.call_site import Site, calling_place
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import NOWHERE, Ended, always, define, never, nothing
@@ -241,7 +242,7 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
     if isinstance(source, Room):
         source.asked_by(item if begins else None)
     if isinstance(source, Completion | Room) and begins:
-        item.awaits = (*item.awaits, source)
+        item.awaits, item.awaits_at = (*item.awaits, source), Site(*calling_place())
         item.queue.board.guard_awaiting(item, source)
     elif source in item.awaits:
         at = item.awaits.index(source)

@@ -35,6 +35,7 @@ from atops.runtime.core.host_waits import standing
 from atops.runtime.core.thread_waits import Watch
 
 if TYPE_CHECKING:
+    from atops.device.call_site import Site
     from atops.device.copy_engine import CopyEngines
     from atops.runtime.board.deferred_free import Lost
     from atops.runtime.driver_board import Board
@@ -69,6 +70,7 @@ class Completion(FutureLike[T_co]):
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: QueuePlace | None = None  # in a stream with a capacity; it gives itself back
     awaits: tuple[Completion | Room, ...] = ()  # of a coroutine: what it awaits now, of commands and room
+    awaits_at: Site | None = None  # and the line at which it began to
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     thread = 0  # of a host function that runs now: the identifier of its thread

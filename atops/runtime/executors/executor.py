@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atops.base.choice import Name
     from atops.base.waiting.parking_lot import Waiter
     from atops.device.copy_engine import Direction
+    from atops.device.races.race import Access
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.core.completion import Completion
     from atops.runtime.driver_board import Board
@@ -221,14 +222,14 @@ class Executor(ABC):
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
         """End the awaits of a program that can never go on: every stream stands still, as the report says.
 
-        Returns whether it did: where threads run, one of them may still go on.
+        Returns where its tasks wait, or None where it did not: where threads run, one of them may still go on.
 
         `timers` are the driver's own that end nothing, `outside` what streams wait for outside of the board.
         """
-        return False
+        return None
 
     @abstractmethod
     def check_caller(self) -> None:

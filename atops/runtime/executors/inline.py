@@ -233,23 +233,25 @@ class InlineExecutor(Executor):
     def polled_in_vain(self) -> None:
         """Note that a program polls though nothing is left to run: it may give up, or go on by what it does itself."""
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
 
         A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
-        Returns whether it was so.
+        Returns where each task waits if it was so.
         """
         if self.has_steps() or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
-            return False
-        waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
+            return None
+        tasks = asyncio.all_tasks(self.loop)
+        waits = [getattr(task, "_fut_waiter", None) for task in tasks]
         futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
         others = threading.active_count() > self.threads_before
         if None in waits or (others and not all(map(self._stands, (*waits, *futures)))):
-            return False
+            return None
+        sides = sides_of(tasks)
         for each in waits:
             if isinstance(each, TaskWaiter):
                 each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
-        return True
+        return sides
 
     def _stands(self, wait: object) -> bool:
         """Whether what a task or a stream waits for is ended by streams or by other tasks of the loop alone."""

@@ -75,4 +75,7 @@ def _name_of(task: Any) -> str:
     if not isinstance(task, asyncio.Task):  # of trio
         return PROGRAM if task.name.endswith("TrioSteps.guard") else str(task.name.rpartition(".")[2])
     name = str(getattr(task.get_coro(), "__qualname__", "a task"))
-    return PROGRAM if name.startswith("Interrupts.") else name
+    if name.startswith("Interrupts."):
+        return PROGRAM
+    frame, _ = frames_of(task) if name.startswith("AsyncioHostTask.") else (None, None)
+    return name if frame is None else frame.f_code.co_qualname  # a coroutine in a stream

@@ -302,7 +302,7 @@ def check_awaiting(
 def why(item: Completion) -> str:
     """Say in words what a command waits for now."""
     command = item.command
-    awaits = ", which awaits " + ", ".join(map(repr, item.awaits)) if item.awaits else ""
+    awaits = f", which awaits {', '.join(map(repr, item.awaits))} at {item.awaits_at}" if item.awaits else ""
     if isinstance(command, WaitEvent):
         if isinstance(command.event, Completion):
             return f"waits for {command.event!r}"
@@ -438,9 +438,10 @@ class StallWatch:
         """
         commands = [item.command for _, item in heads]
         outside = [command.awaited.thing for command in commands if isinstance(command, WaitAwaited)]
-        sure = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+        tasks = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+        sure = tasks is not None
         if (sure or told) and (detector := self._driver.detector) is not None:
-            detector.stalled([(item, why(item)) for _, item in heads], perhaps=not sure)
+            detector.stalled([(item, why(item)) for _, item in heads], perhaps=not sure, tasks=tasks or ())
 
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:

@@ -383,17 +383,20 @@ class CommandDetector:
         """Report tasks of the program that nothing can let go on."""
         self.findings.add([deadlock_of(sides, "tasks")])
 
-    def stalled(self, items: Iterable[tuple[Completion, str]], among: str = "streams", perhaps: bool = False) -> None:
+    def stalled(
+        self, items: Iterable[tuple[Completion, str]], among: str = "streams", perhaps: bool = False,
+        tasks: Iterable[Access] = (),
+    ) -> None:  # fmt: skip
         """Report commands that wait for each other, each with what it waits for, or for what cannot come.
 
-        `perhaps`: what they wait for may come yet.
+        `perhaps`: what they wait for may come yet. `tasks` of the program wait, too.
         """
         with self._lock:
             sides = [side_of(item, why, self._history_of_word(item)) for item, why in items]
             if perhaps:
                 self._stalls.add(sides)
                 return
-        self.findings.add(races_of(sides, among))
+        self.findings.add(races_of(sides, among, tasks))
 
     def _history_of_word(self, item: Completion) -> ByteHistory | None:
         command = item.command

@@ -63,10 +63,10 @@ class Stalls:
         return [race for sides in self._found for race in races_of(sides)]
 
 
-def races_of(sides: Iterable[Side], among: str = "streams") -> list[Race]:
-    """Return the reports of commands of which none can end."""
+def races_of(sides: Iterable[Side], among: str = "streams", tasks: Iterable[Access] = ()) -> list[Race]:
+    """Return the reports of commands of which none can end, and of tasks of the program that wait for them."""
     sides = list(sides)
-    found = deadlock_of([side.access for side in sides], among)
+    found = deadlock_of([*(side.access for side in sides), *tasks], among)
     return [found, *(side.lost for side in sides if side.lost is not None)]
 
 

@@ -59,9 +59,8 @@ class TrioExecutor(ScheduledExecutor):
                 raise
             raise steps.error from None  # a task that waits, shielded from its cancellation
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> bool:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> None:
         """Say that it is not known: where nothing is left to run, the run says so itself."""
-        return False
 
     def at_rest(self) -> None:
         """Raise WouldDeadlock: nothing will ever go on. IllegalState where a thread of trio's may."""
