@@ -23,7 +23,8 @@ INNER = {
     "Buffer": {"allocation", "end", "lend", "offset", "release_in", "settled", "take_over", "when_collected"},
     "Completion": {
         "aborted", "add_waiter", "awaits", "awaits_at", "begin", "callbacks", "command", "context", "deps",
-        "discard_waiter", "duty", "engine", "epoch", "failure", "finish", "give", "instead", "keeps_order", "lost", "over", "parked",
+        "discard_waiter", "duty", "engine", "epoch", "failure", "finish", "give", "instead", "keeps_order", "lost",
+        "over", "parked",
         "place", "queue", "settle", "share", "stage", "started_ns", "stop", "submitted_ns", "take_waiters", "thread",
         "told", "untold", "waiters", "writer",
     },

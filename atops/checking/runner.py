@@ -44,6 +44,7 @@ Program = Callable[..., Any]
 # Runs after which the collector passes over all that there is, but for what the first such pass leaves: else over what
 # is of the last run.
 COLLECT_ALL = 2000
+QUIET = ("atops.", "asyncio")  # loggers, by how their names begin
 
 
 class Runner:
@@ -218,7 +219,7 @@ class Runner:
 
 
 class Quiet:
-    """Keeps what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
+    """Keeps what the runtime, or asyncio, logs in this thread out of the log: hundreds of runs would say the same."""
 
     def __init__(self) -> None:
         self._thread = 0
@@ -236,7 +237,7 @@ class Quiet:
         if len(loggers) == self._known:
             return
         self._known = len(loggers)
-        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith("atops.")]:
+        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith(QUIET)]:
             if logger not in self._loggers:
                 logger.addFilter(self.elsewhere)
                 self._loggers.append(logger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import statistics
 import subprocess
@@ -100,6 +101,27 @@ def test_runs_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
     atops.run(race, options)
     assert [record.name for record in caplog.records] == ["atops.races"]
+
+
+async def one_of_three_fails() -> None:
+    """Fail while others wait for a stream: the end of the run fails them, and nobody asks."""
+    device = atops.Device(0)
+
+    async def job(number: int) -> None:
+        async with device.create_stream() as stream:
+            for _ in range(3 * number + 1):
+                await stream.fill(device.zeros(4, np.int32), number)
+            assert number
+
+    await asyncio.gather(*map(job, range(3)))
+
+
+def test_what_asyncio_says_of_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Of tasks that nobody has asked how they ended, above all."""
+    report = atops.check(one_of_three_fails, schedules=20)
+    assert report.failure is not None and report.failure.kind == "assertion"
+    gc.collect()
+    assert not caplog.records
 
 
 def test_a_failing_schedule_repeats_the_failure():
