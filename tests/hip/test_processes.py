@@ -8,7 +8,7 @@ import pytest
 
 from atops.base.result_codes import Result
 from atops.hip import hip
-from tests.tops.conformance import Case, Conformance, new_world
+from tests.tops.conformance import Case, Conformance, World, new_world
 from tests.tops.functions import test_ipc as ipc
 
 E = hip.hipError_t
@@ -42,6 +42,21 @@ def own_event(world: Any) -> tuple[Any, ...]:
 
 
 STARVED = "no descriptor is left: tests of TOPS functions, of which these are made, take them away"
+
+
+def test_handles_are_made_or_filled_in(world: World) -> None:
+    """The caller's struct is filled in, as in C; without it a new one is returned, as hip-python does."""
+    memory, event = ipc.malloc(), hip.check(hip.hipEventCreateWithFlags(SHARED))
+    for get, kind, thing in (
+        (hip.hipIpcGetMemHandle, hip.hipIpcMemHandle_t, memory),
+        (hip.hipIpcGetEventHandle, hip.hipIpcEventHandle_t, event),
+    ):
+        into = kind()
+        assert get(into, thing) == (E.hipSuccess,)
+        assert get(thing) == (E.hipSuccess, into)
+        assert get(5) == (E.hipErrorInvalidHandle, None)
+        assert get(into) == get() == (E.hipErrorInvalidValue,)
+    assert hip.hipIpcGetMemHandle(devPtr=memory) == (E.hipSuccess, hip.check(hip.hipIpcGetMemHandle(memory)))
 
 
 class TestProcesses(Conformance):

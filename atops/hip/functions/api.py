@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import IntEnum
+from functools import wraps
 from inspect import unwrap
 from types import FunctionType
-from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, overload
+from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from atops.hip.header.error_codes import hipError_t
 from atops.hip.header.functions import FUNCTIONS
 from atops.hip.header.pointers import DeviceArray, Pointer
 
-__all__ = ("CODES", "TWINS", "call", "derived", "forget", "in_hip", "last")
+__all__ = ("CODES", "TWINS", "call", "derived", "forget", "in_hip", "last", "made_or_given")
 
 NAME: Final = "atops.hip"  # of its log
 ERRORS: Final[LastErrors[hipError_t]] = LastErrors("atops_hip")
@@ -100,6 +101,27 @@ call: Final = _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.co
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 Code = TypeVar("Code", bound=IntEnum)
+Given = TypeVar("Given")
+
+
+def made_or_given(kind: type[Any]) -> Callable[[Callable[..., Given]], Callable[..., Given | Answer]]:
+    """Let a call that fills in a struct, its first argument, be made without it, too: then it returns a new one.
+
+    C fills in the caller's; hip-python makes one, and returns it behind the code.
+    """
+
+    def decorate(function: Callable[..., Given]) -> Callable[..., Given | Answer]:
+        @wraps(function)
+        def either(*arguments: object, **named: object) -> Given | Answer:
+            if len(arguments) + len(named) != 1 or isinstance((*arguments, *named.values())[0], kind):
+                return function(*arguments, **named)
+            made = kind()
+            (code,) = cast("tuple[hipError_t]", function(made, *arguments, **named))
+            return code, None if code else made
+
+        return either
+
+    return decorate
 
 
 @overload

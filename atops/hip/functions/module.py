@@ -15,7 +15,7 @@ from atops.bridge.arguments import instance, listed, member, size_of, text_of, w
 from atops.bridge.call import Wait
 from atops.bridge.handles import current_device, live
 from atops.bridge.pointers import is_null
-from atops.hip.functions.api import call, derived
+from atops.hip.functions.api import call, derived, made_or_given
 from atops.hip.functions.host import host_bytes_of, pointer_of
 from atops.hip.header.enumerations import hipFuncAttribute, hipFunction_attribute, hipJitOption, hipMemcpyKind
 from atops.hip.header.structs import hipFuncAttributes
@@ -101,12 +101,13 @@ def hipModuleGetTexRef(hmod: int, name: str | bytes) -> Never:
 # ---- functions
 
 
+@made_or_given(hipFuncAttributes)
 @call
 def hipFuncGetAttributes(attr: hipFuncAttributes, func: object) -> None:
     """Fill in what is known of a function (a handle or a kernel) before it runs; sizes in bytes.
 
     `localSizeBytes` is L1 for each thread, `sharedSizeBytes` L2 beside dynamic shared memory; a size that the text does
-    not tell is 0. InvalidDeviceFunction: null, or not a function; InvalidValue: `attr` is no hipFuncAttributes.
+    not tell is 0. `hipFuncGetAttributes(func)` returns new ones. InvalidDeviceFunction: null, or not a function; InvalidValue: `attr` is no hipFuncAttributes.
     """
     into = instance(attr, hipFuncAttributes, "attr")
     figures = unwrap(tops.topsFuncGetAttributes)(func)

@@ -1,4 +1,4 @@
-"""Memory and events of other processes: the handles of TOPS, in HIP's structs, which are filled in place."""
+"""Memory and events of other processes: the handles of TOPS, in HIP's structs, filled in place or returned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from atops.base.errors import InvalidType
 from atops.base.result_codes import Result
 from atops.bridge.arguments import flags_in, instance
-from atops.hip.functions.api import call
+from atops.hip.functions.api import call, made_or_given
 from atops.hip.header.constants import hipIpcMemLazyEnablePeerAccess
 from atops.hip.header.structs import hipIpcEventHandle_t, hipIpcMemHandle_t
 from atops.tops.functions import peer as tops
@@ -37,10 +37,12 @@ def _bytes(handle: object, kind: type[hipIpcMemHandle_t] | type[hipIpcEventHandl
     return bytes(data)
 
 
+@made_or_given(hipIpcMemHandle_t)
 @call.instead(NO_POINTER)
 def hipIpcGetMemHandle(handle: hipIpcMemHandle_t, devPtr: int) -> None:
     """Store in `handle` a name of an allocation of hipMalloc for other processes, the same at each call.
 
+    `hipIpcGetMemHandle(devPtr)` returns a new one.
     InvalidHandle: `devPtr` is not the start of such an allocation, is imported itself, of a pool, or of size 0;
     InvalidValue: `handle` is no hipIpcMemHandle_t; OutOfMemory: no descriptor is left.
     """
@@ -70,9 +72,12 @@ def hipIpcCloseMemHandle(devPtr: int) -> None:
     FUNCTIONS["topsIpcCloseMemHandle"](devPtr)
 
 
+@made_or_given(hipIpcEventHandle_t)
 @call
 def hipIpcGetEventHandle(handle: hipIpcEventHandle_t, event: int) -> None:
     """Store in `handle` a name of an event for other processes, the same at each call.
+
+    `hipIpcGetEventHandle(event)` returns a new one.
 
     InvalidConfiguration: it was made without hipEventInterprocess and hipEventDisableTiming; InvalidValue: `handle` is
     no hipIpcEventHandle_t; InvalidHandle: null, or a dead handle; OutOfMemory: no descriptor is left.

@@ -30,7 +30,7 @@ from atops.bridge.pointers import (
     remove_alias,
 )
 from atops.device.memory.allocation import Allocation
-from atops.hip.functions.api import call
+from atops.hip.functions.api import call, made_or_given
 from atops.hip.functions.host import value_from, value_into
 from atops.hip.header.enumerations import hipMemAllocationHandleType
 from atops.hip.header.pointers import DeviceArray
@@ -178,10 +178,12 @@ def hipMemPoolImportFromShareableHandle(
         return register(pool, device_at(pool.device).context)
 
 
+@made_or_given(hipMemPoolPtrExportData)
 @call
 def hipMemPoolExportPointer(export_data: hipMemPoolPtrExportData, dev_ptr: int) -> None:
     """Store in `export_data` what names an allocation of a shareable pool in other processes.
 
+    `hipMemPoolExportPointer(dev_ptr)` returns new data.
     OutOfMemory: no descriptor is left; InvalidValue: no such struct, not the start of memory of such a pool.
     """
     into = instance(export_data, hipMemPoolPtrExportData, "export_data")
