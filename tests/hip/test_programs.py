@@ -6,6 +6,7 @@ import ctypes
 import struct
 import threading
 from dataclasses import fields
+from types import SimpleNamespace
 
 import anyio
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import atops
 import atops.tops as tops
 from atops import kernels as k
-from atops.base.errors import InvalidValue
+from atops.base.errors import InvalidType, InvalidValue
 from atops.bridge.handles import stream_of
 from atops.bridge.structs import Struct
 from atops.hip import aio, hip
@@ -226,6 +227,28 @@ def test_the_facades_share_their_objects(world):
     assert tops.topsFree(memory) == (tops.topsSuccess,)
     with atops.Device(0).create_stream() as other:
         check(hip.hipStreamSynchronize(other))
+
+
+def test_pointers_are_made_of_what_hip_python_takes(world):
+    """Of null, numbers, ctypes, host memory and arrays of a device; with an offset, and shape and type where known."""
+    memory = check(hip.hipMalloc(24)).configure(typestr="float32", shape=(2, 3))
+    host = np.zeros(4)
+    for given, address in (
+        (None, 0), (64, 64), (ctypes.c_void_p(64), 64), (ctypes.c_void_p(), 0), (memory, memory),
+        (host, host.ctypes.data), (memory.as_c_void_p(), memory),
+    ):  # fmt: skip
+        made = hip.Pointer.fromObj(given)
+        assert int(made) == address and made.is_ptr_null == (not address)
+    assert hip.Pointer.fromObj(memory) is memory and int(hip.Pointer(64)[8]) == 72
+    of_objects = atops.Device(0).empty(4)
+    assert int(hip.Pointer.fromObj(of_objects)) == of_objects.address
+    foreign = SimpleNamespace(__cuda_array_interface__=memory.__cuda_array_interface__)
+    array = hip.DeviceArray.fromObj(foreign)
+    assert (array, array.shape, array.typestr, array.nbytes) == (memory, (2, 3), "<f4", 24)
+    assert (array.is_read_only, array.stream_as_int) == (False, 0)
+    for other in "text", object(), 1.5:
+        with pytest.raises(InvalidType):
+            hip.Pointer.fromObj(other)
 
 
 @every("memory", ["mapped", "managed"])

@@ -107,7 +107,8 @@ def hipFuncGetAttributes(attr: hipFuncAttributes, func: object) -> None:
     """Fill in what is known of a function (a handle or a kernel) before it runs; sizes in bytes.
 
     `localSizeBytes` is L1 for each thread, `sharedSizeBytes` L2 beside dynamic shared memory; a size that the text does
-    not tell is 0. `hipFuncGetAttributes(func)` returns new ones. InvalidDeviceFunction: null, or not a function; InvalidValue: `attr` is no hipFuncAttributes.
+    not tell is 0. `hipFuncGetAttributes(func)` returns new ones. InvalidDeviceFunction: null, or not a function;
+    InvalidValue: `attr` is no hipFuncAttributes.
     """
     into = instance(attr, hipFuncAttributes, "attr")
     figures = unwrap(tops.topsFuncGetAttributes)(func)

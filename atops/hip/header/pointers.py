@@ -9,12 +9,34 @@ from typing import Any, Self
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue
+from atops.bridge.arguments import whole
+from atops.bridge.pointers import ARRAY, host_pointer, pointed
+from atops.runtime.memory.buffer import Buffer
 
 __all__ = ("DeviceArray", "Pointer")
 
 
 class Pointer(int):
     """A pointer, or the handle of a stream, an event, a pool: the int itself."""
+
+    _owner: object = None  # of host memory
+
+    @classmethod
+    def fromObj(cls, pyobj: object) -> Pointer:
+        """Return the pointer that an object is: None, an int, a `void *` of ctypes, or memory of a device or the host.
+
+        Raises InvalidType for other objects. Memory of the host lives at least as long as the pointer.
+        """
+        found = pyobj.address if isinstance(pyobj, Buffer) else pointed(pyobj)
+        if found is None or isinstance(found, int):
+            return pyobj if isinstance(pyobj, cls) else cls(found or 0)
+        made = cls(host_pointer(found, "pyobj"))
+        made._owner = found
+        return made
+
+    def __getitem__(self, offset: Any) -> Pointer:
+        """Return the pointer to what lies so many bytes behind."""
+        return Pointer(int(self) + whole(offset, "the offset"))
 
     @property
     def is_ptr_null(self) -> bool:
@@ -49,6 +71,29 @@ class DeviceArray(Pointer):
         made = cls(address)
         made._shape, made.nbytes = (nbytes,), nbytes
         return made
+
+    @classmethod
+    def fromObj(cls, pyobj: object) -> DeviceArray:
+        """As for a pointer; what has `__cuda_array_interface__` keeps its shape and type. They must be contiguous."""
+        made = super().fromObj(pyobj)
+        assert isinstance(made, DeviceArray)
+        interface = getattr(pyobj, ARRAY, None)
+        if made is not pyobj and isinstance(interface, dict):
+            dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+            if (interface.get("strides") or _strides(shape, dtype.itemsize)) != _strides(shape, dtype.itemsize):
+                raise InvalidValue(f"{pyobj!r} of shape {shape} is not contiguous")
+            made._dtype, made._shape, made.nbytes = dtype, shape, math.prod(shape) * dtype.itemsize
+        return made
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether its memory may not be written: it may."""
+        return False
+
+    @property
+    def stream_as_int(self) -> int:
+        """The stream that its memory has to be used in: none, so the null stream."""
+        return 0
 
     @property
     def shape(self) -> tuple[int, ...]:
