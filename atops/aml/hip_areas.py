@@ -91,7 +91,7 @@ class aml_area_hip_mmap_options:
     """
 
     device: int = -1
-    ptr: Any = None
+    ptr: object = None
 
 
 def aml_area_hip_create(device: int, flags: int) -> tuple[int, aml_area | None]:
@@ -174,7 +174,7 @@ aml_area_hip_unified: Final = aml_area(aml_area_hip_ops, aml_area_hip_data(AML_A
 def _named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a call of an implementation, under the name of the function."""
 
-    def make(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def make(implementation: Callable[..., object]) -> Callable[..., object]:
         implementation.__name__ = name
         return _CALLS(implementation)
 

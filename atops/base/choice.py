@@ -139,7 +139,7 @@ class Random:
         actor = self._actors[name] = " ".join(map(str, name)) if kind in (STREAM, TASK) else name[1]
         return actor
 
-    def _prefer(self, kinds: list[Any]) -> Any:
+    def _prefer(self, kinds: list[object]) -> object:
         """Return one of the kinds or actors, as they are preferred now."""
         known = self._weights
         weights = {each: known.get(each) or self._weight(each) for each in dict.fromkeys(kinds)}

@@ -65,7 +65,7 @@ VARIABLES: Final[Mapping[str, Variable]] = {
 }
 
 
-def _asked(name: str, environ: Mapping[str, str] | None = None) -> Any:
+def _asked(name: str, environ: Mapping[str, str] | None = None) -> object:
     """Return a field's default: what the environment asks for. Raises InvalidValue that names the variable."""
     variable = VARIABLES[name]
     text = (os.environ if environ is None else environ).get(variable.name)

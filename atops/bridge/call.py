@@ -36,7 +36,7 @@ __all__ = (
 
 T = TypeVar("T")
 Waitable = Completion | Event | Stream | Device
-Work = Coroutine[Any, Any, T]  # an implementation that may wait
+Work = Coroutine[object, object, T]  # an implementation that may wait
 SPIN: Final = 1  # among the flags of a device: waits for it poll; topsDeviceScheduleSpin
 BLOCKING_SYNC: Final = 1  # among the flags of an event: waits for it sleep all the same; topsEventBlockingSync
 SCHEDULES: WeakKeyDictionary[DeviceContext, int] = WeakKeyDictionary()  # what a device was set to, until a reset
@@ -245,7 +245,7 @@ class Bridge(Generic[C]):
         self._twins[function.name] = functools.wraps(implementation)(twin)
         return _make(function, implementation, run, answer, fail, waits=True)
 
-    def _adapted(self, function: Function, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def _adapted(self, function: Function, implementation: Callable[..., object]) -> Callable[..., object]:
         """Return what a call runs: the implementation, or what gives it the arguments in another form."""
         return implementation
 
@@ -274,7 +274,7 @@ class Bridge(Generic[C]):
         return answer, fail
 
 
-def _declare(implementation: Callable[..., Any], code: type[IntEnum], outs: int) -> None:
+def _declare(implementation: Callable[..., object], code: type[IntEnum], outs: int) -> None:
     """Annotate the code in front of the results, for help() and inspect.signature(), which follow `__wrapped__`."""
     annotations = implementation.__annotations__
     told = annotations.get("return", "object")

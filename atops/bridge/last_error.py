@@ -68,7 +68,7 @@ class LastErrors(Generic[C]):
                 self._thread.error = None
 
 
-def running_task() -> Any:
+def running_task() -> object:
     """Return the task of asyncio or trio that runs here, or None in plain code."""
     try:
         if (task := asyncio.current_task()) is not None:
@@ -82,7 +82,7 @@ def running_task() -> Any:
         return None
 
 
-def _task_of(error: LastError[Any]) -> Any:
+def _task_of(error: LastError[Any]) -> object:
     return None if error.owner is None else error.owner()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Name
 from atops.base.errors import InvalidType, InvalidValue
@@ -264,14 +264,13 @@ def _name(program: Program) -> str:
 
 
 def _strategy(name: str, seed: int, switches: int, strict: bool) -> Strategy:
-    made: dict[str, Callable[[], Any]] = {
+    made: dict[str, Callable[[], Strategy]] = {
         "random": lambda: RandomRuns(seed),
         "pct": lambda: Pct(seed, switches),
         "dpor": Dpor,
         "exhaustive": lambda: Exhaustive(twice=strict),
     }
-    strategy: Strategy = made[name]()
-    return strategy
+    return made[name]()
 
 
 check: Final = Check()

@@ -10,7 +10,7 @@ anew with nothing told of streams, engines and tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atops.base.agenda import Agenda
 from atops.base.choice import STREAM, Name
@@ -280,7 +280,7 @@ class CommandTouches:
             self._queues[queue] = given, gone
 
 
-_HEADS: dict[type, Callable[[CommandTouches, Any, Completion], bool]] = {  # each for its own kind of command
+_HEADS: dict[type, Callable[..., bool]] = {  # each for its own kind of command
     WaitEvent: CommandTouches._wait,
     Fill: CommandTouches._fill,
     Copy: CommandTouches._copy,

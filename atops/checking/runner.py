@@ -266,7 +266,7 @@ def _closing(loop: ChosenLoop) -> Iterator[None]:
             loop.close()
 
 
-def _report(chooser: Recorder, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _report(chooser: Recorder, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """Report what no task has taken notice of: not of a run that was cut short, whose tasks were broken off."""
     if chooser.cut is None:
         loop.default_exception_handler(context)

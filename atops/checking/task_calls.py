@@ -86,7 +86,7 @@ def _kind(code: CodeType) -> int:
     return kind
 
 
-def _code(method: Any) -> CodeType:
+def _code(method: object) -> CodeType:
     function: Any = method.fget if isinstance(method, property) else method
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__

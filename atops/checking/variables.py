@@ -141,7 +141,7 @@ def variables(frames: Iterable[FrameType], threads: Iterable[KernelThread]) -> l
     return list(found.values())
 
 
-def _frames(awaited: Any) -> Iterator[FrameType]:
+def _frames(awaited: object) -> Iterator[FrameType]:
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is None:
@@ -159,7 +159,7 @@ def _locals(frame: FrameType) -> list[tuple[str, Any]]:
     return found
 
 
-def _enter(found: Found, name: str, value: Any, thread: KernelThread | None, deep: int = 0) -> None:
+def _enter(found: Found, name: str, value: object, thread: KernelThread | None, deep: int = 0) -> None:
     """Enter the memory that a value is, or has inside. Without a thread it is a value of the program's on the host."""
     if len(found) >= MOST or name.startswith(("@", "__")):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,25 +73,25 @@ class ClusterBoard:
     def __repr__(self) -> str:
         return f"<ClusterBoard of {self._client!r}>"
 
-    def statistics(self) -> ClusterStatistics | Coroutine[Any, Any, ClusterStatistics]:
+    def statistics(self) -> ClusterStatistics | Awaitable[ClusterStatistics]:
         """Return a snapshot of all devices, and of the streams that have something to do.
 
         Raises NotSupported where a worker has other versions, ClusterError where the scheduler is lost.
         """
-        found: ClusterStatistics | Coroutine[Any, Any, ClusterStatistics] = self._client.sync(self._statistics)
+        found: ClusterStatistics | Awaitable[ClusterStatistics] = self._client.sync(self._statistics)
         return found
 
-    def trace(self) -> Trace | Coroutine[Any, Any, Trace]:
+    def trace(self) -> Trace | Awaitable[Trace]:
         """Return what the boards remember of what they did, on one axis of time: the clocks of their machines.
 
         `atops.trace` and the widgets take it as any other. Raises as `statistics`.
         """
-        found: Trace | Coroutine[Any, Any, Trace] = self._client.sync(self._trace)
+        found: Trace | Awaitable[Trace] = self._client.sync(self._trace)
         return found
 
-    def close(self) -> Coroutine[Any, Any, None] | None:
+    def close(self) -> Awaitable[None] | None:
         """Close the boards of all workers: what runs on them ends. The next pipeline opens new ones."""
-        done: Coroutine[Any, Any, None] | None = self._client.sync(self._close)
+        done: Awaitable[None] | None = self._client.sync(self._close)
         return done
 
     async def _statistics(self) -> ClusterStatistics:

@@ -85,7 +85,7 @@ async def result_of(future: Future) -> Any:
     return await asyncio.shield(gathering)
 
 
-def _look_at(gathering: asyncio.Future[Any]) -> None:
+def _look_at(gathering: asyncio.Future[object]) -> None:
     """Take note of what nothing waits for any more."""
     if not gathering.cancelled():
         gathering.exception()

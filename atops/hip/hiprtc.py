@@ -16,7 +16,7 @@ import numpy as np
 from atops.base.errors import InvalidOption, InvalidValue
 from atops.base.result_codes import Result
 from atops.bridge.arguments import listed, text_of
-from atops.bridge.call import Bridge
+from atops.bridge.call import Bridge, Twins
 from atops.bridge.codes import CodeTable
 from atops.bridge.codes import check as check
 from atops.bridge.handles import live
@@ -66,7 +66,7 @@ CODES: Final = CodeTable(
     listed=False,
     classes={InvalidOption: hiprtcResult.HIPRTC_ERROR_INVALID_OPTION},
 )
-TWINS: Final[dict[str, Any]] = {}  # none of them waits
+TWINS: Final[Twins] = {}  # none of them waits
 SUCCESS: Final = hiprtcResult.HIPRTC_SUCCESS
 call: Final = Bridge(NAME, RTC_FUNCTIONS, TWINS, SUCCESS, CODES.code_of, _remember, {})
 # Options of compilers that change nothing here: results do not depend on them.

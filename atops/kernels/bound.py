@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ Segment = tuple[Allocation, int, int]  # memory that holds a constant segment: f
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    native: Callable[..., Any] | None = None
+    native: Callable[..., object] | None = None
     __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "values")
 
     def __init__(self, kernel: Kernel, values: Mapping[str, object]) -> None:
@@ -151,8 +151,8 @@ class BlockKernel(NamedTuple):
 class BlockKernels:
     """The kernels of the blocks of one grid, in the order of the blocks."""
 
-    native: Callable[..., Any] | None = None
-    make: Callable[[], Coroutine[object, Any, None]] | None = None
+    native: Callable[..., object] | None = None
+    make: Callable[[], Coroutine[object, None, None]] | None = None
 
     def __init__(self, entries: Sequence[BlockKernel]) -> None:
         """Join them. Raises InvalidValue where they are compiled for different targets, or lack constants."""

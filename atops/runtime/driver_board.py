@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from atops.base.clock import Clock, WallClock
 from atops.base.errors import (
@@ -133,7 +133,7 @@ class Board(InProcess):
         executor.grow(OBSERVERS, self.options.callback_threads)
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
-        self._letting_go: Any = None
+        self._letting_go: weakref.finalize[..., Board] | None = None
         if isinstance(executor, ThreadedExecutor):
             self._letting_go = weakref.finalize(self, executor.let_go)  # for a driver that is never closed
             self._letting_go.atexit = False

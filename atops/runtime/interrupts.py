@@ -61,7 +61,7 @@ class Interrupts:
         self.executor: InlineExecutor | None = None
         self._taken = self._over = self._told = self._returned = False
         self._pressed = 0
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
         self._traced: list[FrameType] = []
         self._tracer: Any = None
 
@@ -142,7 +142,7 @@ class Interrupts:
             frame.f_trace = self._at_line
             self._traced.append(frame)
 
-    def _at_line(self, frame: FrameType, event: str, argument: object) -> Any:
+    def _at_line(self, frame: FrameType, event: str, argument: object) -> object:
         if event == "line" and self._traced:
             self._trace_no_more()
             if self.executor is not None and self.executor.interrupt is not None:

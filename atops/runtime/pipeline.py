@@ -201,7 +201,7 @@ class Pipeline(ChunkWindow[T_co], Collectable):
             outcome.queue.raise_error()  # what failed, rather than that the fetch was skipped for it
             raise
 
-    async def _over(self, outcome: Any) -> None:
+    async def _over(self, outcome: object) -> None:
         """Wait until it is fetched, or the fetch has failed."""
         for each in outcome if isinstance(outcome, tuple) else (outcome,):
             if isinstance(each, tuple):

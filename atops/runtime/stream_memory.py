@@ -322,7 +322,7 @@ def taken(source: object) -> End | None:
     return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, source.shape, -1))
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: DType, nbytes: int) -> Any:
+def aligned_empty(shape: tuple[int, ...], dtype: DType, nbytes: int) -> object:
     """Return a new array that begins as device memory does, on a line of the cache.
 
     numpy's own begin 16 bytes after a page, and some processors copy to there from a page's start at a tenth of their

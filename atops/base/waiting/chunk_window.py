@@ -72,11 +72,11 @@ class ChunkWindow(AsyncIterator[T_co]):
         """Return a result. Raises what it failed with."""
 
     @abstractmethod
-    async def _over(self, outcome: Any) -> None:
+    async def _over(self, outcome: object) -> None:
         """Wait until a result is there, or will never be."""
 
     @abstractmethod
-    def _is_over(self, outcome: Any) -> bool:
+    def _is_over(self, outcome: object) -> bool:
         """Whether waiting for a result would take no time."""
 
     @abstractmethod

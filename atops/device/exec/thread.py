@@ -22,6 +22,7 @@ from atops.device.chip import Sip
 from atops.device.cost import ThreadCost
 
 if TYPE_CHECKING:
+    from atops.device.dte.transfer import DteEvent
     from atops.device.exec.block import Block
     from atops.device.exec.grid import Grid
     from atops.device.exec.os_threads import SipTask
@@ -166,7 +167,7 @@ class KernelThread:
     cost: ThreadCost | None  # its clock, under a virtual one
     send: Callable[[None], object]  # the coroutine's; not there before the kernel was started
     sites: dict[object, Any] | None  # made when first needed, as the next
-    transfers: list[Any] | None
+    transfers: list[DteEvent] | None
     ended: bool
     pieces: Pieces | None  # of the SIP's L1, once something was taken
     race: ThreadRaces | ThreadTouches | None  # what it accesses, where races are looked for

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
@@ -36,7 +36,7 @@ UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes to
 
 # An allocation, bytes of it, whether they were stored to, a line, whether the program says that it may meet others, and
 # the part of the launch in which it was over.
-Touched = tuple[Any, int, int, bool, Site | None, bool, int]
+Touched: TypeAlias = "tuple[Allocation, int, int, bool, Site | None, bool, int]"
 KEPT: Final = 16  # changes of a signal, the newest
 MOST_PARTS: Final = 64  # of a launch: what comes behind that many signals is one
 
@@ -168,7 +168,7 @@ class LaunchDetector:
             for (memory, code, instruction, relaxed), ranges in unread.items() for start, stop in merged(ranges)
         ]  # fmt: skip
 
-    def touched(self, memory: object, start: int, size: int, write: bool) -> None:
+    def touched(self, memory: Allocation, start: int, size: int, write: bool) -> None:
         """Note what something else than a kernel's thread has touched: a graph, which runs as a launch does."""
         self._touched.append((memory, start, start + size, write, None, False, LAST))
 

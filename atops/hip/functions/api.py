@@ -62,7 +62,7 @@ class _HipBridge(Bridge[hipError_t]):
         """Return a bridge that answers other codes in place of those that errors have."""
         return _HipBridge(NAME, FUNCTIONS, TWINS, hipError_t.hipSuccess, CODES.code_of, _remember, codes)
 
-    def _adapted(self, function: Function, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def _adapted(self, function: Function, implementation: Callable[..., object]) -> Callable[..., object]:
         """Return what gives the implementation an address where a pointer or a handle came in another form."""
         names = [each.name for each in function.parameters]
         pointers = {each.name for each in function.parameters if TAKEN.fullmatch(each.type) and each.name != USER_DATA}

@@ -121,7 +121,7 @@ class DeviceArray(Pointer):
         return self._dtype.str
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         return {"data": (int(self), False), "shape": self._shape, "typestr": self.typestr, "strides": None,
                 "stream": None, "version": 3}  # fmt: skip
 

@@ -53,7 +53,7 @@ class NativeLaunch(BoundKernel):
 
     __slots__ = ("_memory", "arguments", "plan")
 
-    native: Callable[..., Any] | None = NativeBlock
+    native: Callable[..., object] | None = NativeBlock
 
     def __init__(self, kernel: Kernel[...], values: Mapping[str, object]) -> None:
         """Bind what each parameter got."""

@@ -261,7 +261,7 @@ _REFLECTED: Mapping[np.ufunc, str] = MappingProxyType(
 )  # fmt: skip
 
 
-def _operand(kind: VectorType, other: object, role: str, convert: Convert) -> Any:
+def _operand(kind: VectorType, other: object, role: str, convert: Convert) -> object:
     """Return the scalar beside a vector of type `kind`. Raises InvalidType for vectors of another type and arrays."""
     if isinstance(other, Vector):
         raise InvalidType(f"{here()}{role} expects a {kind.name} or a scalar, got a {other.type.name}")

@@ -102,7 +102,7 @@ class Completion(FutureLike[T_co]):
 
     # ---- waiting
 
-    def __await__(self) -> Generator[Any, Any, T_co]:
+    def __await__(self) -> Generator[object, object, T_co]:
         if self.stage < DONE:
             with standing(self.queue.board.tracer, self.seq):
                 yield from current_loop_adapter().park(self).__await__()
@@ -417,7 +417,7 @@ def log_if_unseen(stream: StreamQueue, error: AtopsError) -> None:
 
 
 def log_if_left(
-    fields: dict[str, object], kind: type[AtopsError], message: str, attributes: dict[str, Any],
+    fields: dict[str, object], kind: type[AtopsError], message: str, attributes: dict[str, object],
     known: Callable[[], Board | None],
 ) -> None:  # fmt: skip
     """As `log_if_unseen` for a stream that was collected, given the fields, and the error's kind, message, attributes.

@@ -329,7 +329,7 @@ class _InputOperand(NamedTuple):
     shape: tuple[int, ...]
     constant: bool = False
 
-    def read(self) -> Any:
+    def read(self) -> object:
         """Return the array. Raises IllegalAddress when its memory was freed meanwhile."""
         data = read_from(self.memory.allocation, self.memory.offset, self.memory.nbytes, self.name)
         array = data.view(self.dtype).reshape(self.shape)

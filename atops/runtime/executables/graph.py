@@ -197,7 +197,7 @@ def _first_line(error: Exception) -> str:
 # ---- the fast way to evaluate
 
 
-def fast_session(model: Message) -> Any:
+def fast_session(model: Message) -> object:
     """Return a session of the optional package onnxruntime, which evaluates faster; None where that is not installed.
 
     None too where the model is better left to the reference: with element types that numpy does not have, with

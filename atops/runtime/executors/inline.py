@@ -537,7 +537,7 @@ class ChoosingDeque(deque[Any]):
         self._choose, self._collect = choose, collect
         self._left = COLLECT
 
-    def popleft(self) -> Any:
+    def popleft(self) -> object:
         """Take the handle that the policy chooses. After so many the collector runs first."""
         self._left -= 1
         if self._left <= 0:
@@ -601,7 +601,7 @@ class PatientSelector(selectors.DefaultSelector):
             executor.at_rest()
         return self._poll() if timeout == 0 else super().select(timeout)
 
-    def _poll(self) -> Any:
+    def _poll(self) -> object:
         """Return the files that are ready; without a call of the system where there is only the loop's own pipe.
 
         What comes by that is a step already, but for signals that the program has handlers of.
@@ -629,7 +629,7 @@ class PatientSelector(selectors.DefaultSelector):
         self._turns = self._turns + 1 if self._executor.held_up or self._executor.kernels_only else 0
         return self._turns > POLLING
 
-    def _jump(self, clock: VirtualClock, due: int | None) -> Any:
+    def _jump(self, clock: VirtualClock, due: int | None) -> object:
         """Go to the next timer, of the driver's or of asyncio's, unless a file is ready.
 
         The driver's are met to the nanosecond: at them commands end.

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import ref
 
 from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchFailure
@@ -29,7 +29,7 @@ from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.commands.values import WaitValue, WriteValue
-from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Ended, Run, Touch
+from atops.runtime.core.commands import PERHAPS_NOTHING, ROWS, Command, Ended, Run, Touch
 from atops.runtime.core.completion import DONE, FAILED, Completion, as_failure
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
@@ -459,7 +459,7 @@ class CommandDetector:
         found = self._devices.get(ordinal)
         return self._devices.setdefault(ordinal, DeviceOrder()) if found is None else found
 
-    def _advance(self, item: Completion, epoch: Epoch, kind: type, effect: Callable[[Any], bool]) -> None:
+    def _advance(self, item: Completion, epoch: Epoch, kind: type, effect: Callable[[Command], bool]) -> None:
         """Find what is before a command that begins. With the lock held."""
         queue, command = item.queue, item.command
         clock = queue.clock

@@ -128,14 +128,14 @@ def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
 
 
 def _launch_kernel(
-    function: int | None, grid: Any, block: Any, parameters: int | None, shared: int, stream: int | None
+    function: int | None, grid: object, block: object, parameters: int | None, shared: int, stream: int | None
 ) -> int:  # fmt: skip
     launched, given = _given(function, parameters)
     return int(tops.topsLaunchKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])
 
 
 def _launch_cooperative(
-    function: int | None, grid: Any, block: Any, parameters: int | None, shared: int, stream: int | None
+    function: int | None, grid: object, block: object, parameters: int | None, shared: int, stream: int | None
 ) -> int:  # fmt: skip
     launched, given = _given(function, parameters)
     return int(tops.topsLaunchCooperativeKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])

@@ -26,7 +26,7 @@ __all__ = ("main",)
 
 LINES = 1  # C's _IOLBF: what is printed comes out line by line
 AT_EXIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-KEPT: list[Any] = []  # what C calls
+KEPT: list[object] = []  # what C calls
 LAUNCH = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
     ctypes.POINTER(ctypes.c_uint32), ctypes.c_int32, ctypes.POINTER(Dim), ctypes.POINTER(Dim), ctypes.c_uint64,

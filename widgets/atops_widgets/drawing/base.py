@@ -133,11 +133,11 @@ class FeedWidget(anywidget.AnyWidget):
 
     # ---- in a notebook
 
-    def _over(self) -> dict[str, Any]:
+    def _over(self) -> dict[str, object]:
         """Return what a notebook shows of what is over: HTML that needs neither kernel nor network."""
         return {"text/html": output(self), "text/plain": self.to_text()}
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, object], dict[str, object]]:
         """Return the live view, with an SVG for where no script runs; of what is over HTML alone; and text."""
         self.feed.poll()  # so that the SVG shows what is over by now
         if not self.feed.live:
@@ -161,7 +161,7 @@ LIVE: Final = "This was live; it stands here as it was when its cell ran. Call s
 
 
 def publish(
-    data: dict[str, Any], display: str, metadata: dict[str, Any] | None = None, *, update: bool = False
+    data: dict[str, object], display: str, metadata: dict[str, object] | None = None, *, update: bool = False
 ) -> None:
     """Show data in the cell that runs, or in the place where `display` was shown. Without a notebook do nothing."""
     if InteractiveShell.initialized():
@@ -317,7 +317,7 @@ class TraceWidget(FeedWidget):
         columns, buffer = pack(scene.columns)
         self.send({"type": "frame", "frame": self._flow.sent(now), "columns": columns, **told}, buffers=[buffer])
 
-    def _told(self, scene: Scene) -> dict[str, Any]:
+    def _told(self, scene: Scene) -> dict[str, object]:
         """Return what travels as JSON with every frame: the scene's own, the feed's state, the marks."""
         feed = self.feed
         marks, origin = feed.marks(), feed.origin_ns
