@@ -2,9 +2,9 @@
 
 A simulation in virtual time, with Dask's parts as queues: a scheduler, which takes SCHEDULER seconds of its one
 thread for a task and moves the chunks that travel with tasks at COPIES bytes a second; and workers, each of which
-works on one task after another. It prints what part of the time the workers are busy. Both figures were measured on
-one machine, with the client in the same process (a thousand empty tasks; `make bench ARGS="--only cluster"`). Put in
-your own.
+works on one task after another. It prints what part of the time the workers are busy, and how many tasks a second
+the scheduler sees. SCHEDULER and COPIES were measured on one machine, with the client in the same process (a thousand
+empty tasks; `make bench ARGS="--only cluster"`). Put in your own.
 """
 
 from __future__ import annotations
@@ -78,11 +78,12 @@ def table(sizes: tuple[int, ...] = (2, 10, 100, 1000)) -> list[tuple[str, list[f
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table: of so many workers, the part that is busy, and the tasks a second."""
     sizes = (2, 10, 100, 1000)
-    print(f"{'workers busy, of':40}" + "".join(f"{size:>8,}" for size in sizes))
-    for name, parts in table(sizes):
-        print(f"{name:40}" + "".join(f"{part:8.0%}" for part in parts))
+    print(f"{'workers busy, tasks a second, of':36}" + "".join(f"{size:>14,}" for size in sizes))
+    for plan, (name, parts) in zip(PLANS, table(sizes), strict=True):
+        cells = [f"{part:.0%}, {part * size / plan.seconds:.3g}" for size, part in zip(sizes, parts, strict=True)]
+        print(f"{name:36}" + "".join(f"{cell:>14}" for cell in cells))
 
 
 if __name__ == "__main__":
