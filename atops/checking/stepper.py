@@ -101,7 +101,9 @@ class _Picks(Watching):
             index = self.then.choose(kind, names)
         if self.looks and not self.left and self._left_to_look:
             self._left_to_look -= 1
-            self.now = self._look() or self.now
+            now = self._look()
+            if now or not (self.now or self.before):  # of those without memory the last, where all are
+                self.now = now
         self.names.append(names[index])
         self.places.append(self._place(names[index]))
         return index
@@ -369,7 +371,10 @@ class Stepper:
 
 def _now(chooser: _Picks) -> Look:
     """Return what there was last."""
-    return chooser.now or chooser.before or Look((), (), {}, {})
+    for found in (chooser.now, chooser.before):
+        if found is not None:
+            return found
+    return Look((), (), {}, {})
 
 
 class _Script:

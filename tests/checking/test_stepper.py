@@ -223,6 +223,34 @@ def test_memory_and_queues_at_a_choice() -> None:
     assert stepper.go(stepper.picks) == () and named(stepper)["x global"]
 
 
+def test_what_has_no_memory_is_looked_at_too() -> None:
+    """Tasks of a program without a device have their lines; the text names streams, and still does at a failing end."""
+
+    async def waits() -> None:
+        import asyncio
+
+        async def wait() -> None:
+            await asyncio.sleep(0)
+
+        await asyncio.gather(wait(), wait())
+
+    stepper = Stepper(waits, looks=True)
+    stepper.pick(0)
+    assert "await asyncio.sleep(0)" in str(stepper)
+
+    async def fails() -> None:
+        device = atops.Device(0)
+        async with device.create_stream(name="red") as red, device.create_stream(name="blue") as blue:
+            await red.fill(device.zeros(1, np.int32), 1)
+            await blue.fill(device.zeros(1, np.int32), 1)
+        raise AssertionError
+
+    stepper = Stepper(fails, looks=True)
+    stepper.finish()
+    stepper.go(stepper.picks)
+    assert sorted(stepper.look.streams.values()) == ["blue", "red"]
+
+
 def test_a_schedule_is_loaded() -> None:
     """A string, or the names of a run, lead to its end, from which one can go back; others are refused."""
     stepper = Stepper(careless)

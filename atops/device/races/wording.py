@@ -39,8 +39,13 @@ def site_of(entry: Entry) -> Site | None:
 def race_in(
     space: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]], offset: int = -1
 ) -> Race:  # fmt: skip
-    """Return the race of two accesses to some bytes of "shared" or "global" memory."""
+    """Return the race of two accesses to some bytes of "shared" or "global" memory.
+
+    The first side is that whose line comes first in the kernel, whichever thread was quicker.
+    """
     one, other = first[0], second[0]
+    if at_once(one) and at_once(other) and one.code is other.code and one.instruction > other.instruction:
+        first, second, one, other = second, first, other, one
     kind = "transfer in flight" if flown_over(one, other) else f"race in {space} memory"
     return race_of(kind, first, second, memory, device, ranges, advice(one, other), offset)
 

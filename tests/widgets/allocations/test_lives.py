@@ -65,3 +65,15 @@ def test_a_life_ends_once() -> None:
               event(5, Change.FREED, 1), event(6, Change.FREED, 1)]  # fmt: skip
     [life] = lives_of(Trace(changes=tuple(events), names=TraceNames(sites=SITES)))
     assert (life.born_ns, life.died_ns, life.place, life.freed) == (2, 5, SITES[0], SITES[0])
+
+
+def test_memory_that_is_promised_begins_when_its_holder_ends() -> None:
+    """In stream order the same bytes are asked for again before they are free: one life follows the other."""
+    def event(at: int, change: Change, number: int) -> AllocationEvent:
+        return AllocationEvent(at, 0, 0, 4, 0, change, number, 0, 0)
+
+    events = [event(0, Change.ALLOCATED, 1), event(0, Change.ALLOCATED, 2), event(5, Change.FREED, 1),
+              event(9, Change.FREED, 2)]  # fmt: skip
+    lives = lives_of(Trace(changes=tuple(events), names=TraceNames(sites=SITES)))
+    assert [(life.born_ns, life.died_ns) for life in lives] == [(0, 5), (5, 9)]
+    assert lines_of(lives, 9)[0].most == 4

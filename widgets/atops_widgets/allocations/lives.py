@@ -42,7 +42,10 @@ class Line:
 
 
 def lives_of(trace: Trace) -> list[Life]:
-    """Return the allocations of a trace that has details, in the order in which they began."""
+    """Return the allocations of a trace that has details, in the order in which they were asked for.
+
+    Memory that is allocated in stream order may be promised while somebody else holds it: it begins when that one ends.
+    """
     sites, begun = trace.names.sites, dict[int, Life]()
     for each in trace.changes:
         known = begun.get(each.generation)
@@ -52,7 +55,15 @@ def lives_of(trace: Trace) -> list[Life]:
         elif known is None and each.size > 0:
             place = sites.get(each.site)
             begun[each.generation] = Life(each.device, each.offset, each.size, each.at_ns, None, place, None)
-    return list(begun.values())
+    held, found = dict[tuple[int, int], int](), list[Life]()
+    for life in begun.values():
+        where, end = (life.device, life.offset), life.died_ns
+        born = max(life.born_ns, held.get(where, life.born_ns))
+        born = born if end is None else min(born, end)
+        if end is not None:
+            held[where] = max(end, held.get(where, end))
+        found.append(life._replace(born_ns=born))
+    return found
 
 
 def lines_of(lives: Sequence[Life], end_ns: int) -> list[Line]:

@@ -132,6 +132,7 @@ function pick(view, option) {
 function showMemory(view) {
   const {memory} = view.run;
   view.memory.hidden = !memory.length;
+  view.memory.firstChild.textContent = view.run.over ? "Memory before the end" : "Memory";
   view.memory.body.replaceChildren(row("th", "name", "where", "type", "values"), ...memory.map((each) => {
     const cells = node("code");
     if (each.first) cells.append(`[${each.first}:] `);
@@ -148,6 +149,7 @@ function showMemory(view) {
 function showQueues(view) {
   const {queues} = view.run;
   view.queues.hidden = !queues.length;
+  view.queues.firstChild.textContent = view.run.over ? "Queues before the end" : "Queues";
   view.queues.body.replaceChildren(row("th", "stream", "the first one comes next"), ...queues.map((queue) => {
     const commands = queue.commands.slice(0, 8).map((each) => {
       const said = node("li", {title: each.place}, node("code", {}, each.words));
@@ -175,7 +177,8 @@ function draw(view, c) {
   const first = firstStep(trail.steps.length, run.step, room);
   const x = drawLanes(view, c, trail, {y: TOP, top, count, first, cell: CELL, now: run.step});
   view.fillBox("select", x - 1, 2, 2, view.height - 2);
-  view.write(`${run.step}`, x + 4, 10, 60, "select", BOLD);
+  const label = `${run.step}`, beside = x + 4 + 8 * label.length < view.width ? x + 4 : x - 4 - 8 * label.length;
+  view.write(label, beside, 10, 60, "select", BOLD);
 }
 
 function click(view, rect) {
