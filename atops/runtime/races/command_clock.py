@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from types import CodeType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ __all__ = (
     "Clock",
     "Epoch",
     "Heard",
+    "Waited",
     "before",
     "changed",
     "everything_in",
@@ -147,6 +148,13 @@ def changed(clock: Clock, before: Clock) -> Clock:
 Heard: TypeAlias = "tuple[Epoch, list[tuple[int, int]]]"  # a launch: a part of it, and the part that it comes before
 
 
+class Waited(NamedTuple):
+    """Where a stream waits for an event, and the order, number and place of the record, if there was one."""
+
+    place: tuple[CodeType, int]
+    record: tuple[int, int, tuple[CodeType, int]] | None
+
+
 class Epoch:
     """One command as a point in time: its place in its stream, what came before it, and what to call it.
 
@@ -168,6 +176,7 @@ class Epoch:
     heard: dict[int, Heard] | None = None  # by number
     part = 0
     after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
+    waited: Waited | None = None  # the newest wait for an event in its stream
 
     def __init__(
         self, order: int, seq: int, device: int, group: bool, host: Clock, place: tuple[CodeType, int], label: str

@@ -475,8 +475,9 @@ class CommandDetector:
             for over in _epochs_of(epoch.after, epoch):
                 epoch.come_after(over)
             epoch.after = ()
-        if kind is WaitEvent and command.record is not None:
-            epoch.told = [*_epochs_of((command.record,), epoch)]
+        if kind is WaitEvent:
+            clock.waits(epoch, command.record)
+            epoch.told = [*_epochs_of(filter(None, (command.record,)), epoch)]
         elif kind is Launch and (meeting := command.options.meeting) is not None:
             epoch.meeting = meeting
             epoch.told = [*_epochs_of(meeting.items, epoch)]
@@ -484,7 +485,7 @@ class CommandDetector:
             self._device(epoch.device).take_in(queue, clock, epoch, kind)
         if last is None or epoch.own is not last.own:
             self._device(epoch.device).learned[epoch.order] = epoch
-        clock.before_last, clock.last = last, epoch
+        clock.before_last, clock.last, epoch.waited = last, epoch, clock.waited
         if kind is Launch:
             self._launches(epoch, command.bound.allocations)
         elif kind is Call:

@@ -135,8 +135,11 @@ class HostMemory:
         if known is None:
             histories, key = self._histories, id(owner)
             start = _start_of(owner, address)
-            known = ByteHistory(), start, getattr(owner, "nbytes", len(view)), ref(
-                owner, lambda _: histories.pop(key, None)
+            known = (
+                ByteHistory(),
+                start,
+                getattr(owner, "nbytes", len(view)),
+                ref(owner, lambda _: histories.pop(key, None)),
             )
             histories[key] = known
         return Place(known[0], f"the host's {type(owner).__name__} of {known[2]} bytes", address - known[1])

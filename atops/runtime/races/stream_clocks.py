@@ -11,12 +11,13 @@ from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.values import WaitValue
-from atops.runtime.core.completion import DONE
+from atops.runtime.core.completion import DONE, Completion
 from atops.runtime.races.command_clock import (
     NOTHING,
     STREAMS,
     Clock,
     Epoch,
+    Waited,
     before,
     group_in,
     joined,
@@ -37,7 +38,7 @@ WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their end
 class StreamClock:
     """Where a stream is: its newest command that has begun, and the one before it. `gone` is told when it goes."""
 
-    __slots__ = ("_gone", "before_last", "last", "merged", "null_seen", "order")
+    __slots__ = ("_gone", "before_last", "last", "merged", "null_seen", "order", "waited")
 
     def __init__(self, order: int, gone: deque[tuple[int, Epoch | None]] | None = None) -> None:
         self.order = order
@@ -46,7 +47,13 @@ class StreamClock:
         self.before_last: Epoch | None = None
         self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
         self.null_seen = 0
+        self.waited: Waited | None = None
 
+    def waits(self, epoch: Epoch, record: Completion | None) -> None:
+        """Note a wait for an event; `record` is None where nothing had recorded it. Those of others say nothing."""
+        at = None if record is None else record.epoch
+        if record is None or at is not None:
+            self.waited = Waited(epoch.place, None if at is None else (at.order, at.seq, at.place))
 
     def __del__(self) -> None:
         if self._gone is not None:

@@ -61,8 +61,21 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
         )
     return (
         f"nothing orders them; `event = {one}.record(); {two}.wait(event)` {between} would, or an `await` of the first "
-        "before the second is enqueued"
+        f"before the second is enqueued{_waits(first, second)}"
     )
+
+
+def _waits(first: Epoch, second: Epoch) -> str:
+    """Say why the newest wait for an event before the second does not put the first before it, if that is known."""
+    if second.waited is None:
+        return ""
+    wait, record = line_of(Site(*second.waited.place)), second.waited.record
+    if record is None:
+        return f"; the wait at {wait} is none: nothing had recorded its event when it was enqueued"
+    order, seq, place = record
+    if order == first.order and seq < first.seq:
+        return f"; the wait at {wait} is for {line_of(Site(*place))}, which the first comes after"
+    return ""
 
 
 def _name(epoch: Epoch) -> str:

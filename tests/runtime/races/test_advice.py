@@ -7,6 +7,7 @@ import numpy as np
 import atops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
+from tests.every import every
 
 
 @k.kernel
@@ -33,3 +34,53 @@ def test_the_command_that_was_enqueued_first_comes_first():
     (race,) = atops.report().races
     assert (race.first.actor, race.second.actor) == ("save", "load")
     assert "event = save.record(); load.wait(event)" in race.advice
+
+
+async def waits_for_no_record(device: atops.Device, one: atops.Stream, two: atops.Stream) -> None:
+    """Wait before the record."""
+    row, event = device.zeros(4, np.int32), device.create_event()
+    two.wait(event)
+    one.fill(row, 1)
+    one.record(event)
+    two.fill(row, 2)
+
+
+async def records_too_early(device: atops.Device, one: atops.Stream, two: atops.Stream) -> None:
+    """Record before the fill."""
+    row = device.zeros(4, np.int32)
+    event = one.record()
+    one.fill(row, 1)
+    two.wait(event)
+    two.fill(row, 2)
+
+
+async def waits_for_another(device: atops.Device, one: atops.Stream, two: atops.Stream) -> None:
+    """Wait for what has nothing to do with it, and comes later."""
+    row = device.zeros(4, np.int32)
+    one.fill(row, 1)
+    two.fill(row, 2)
+    two.wait(one.record())
+
+
+@every(
+    "program, says",
+    [
+        (waits_for_no_record, "; the wait at line {2} of test_advice.py is none: nothing had recorded its event"),
+        (records_too_early, "; the wait at line {4} of test_advice.py is for line {2} of test_advice.py, which the"),
+        (waits_for_another, ""),
+    ],
+)
+def test_a_wait_that_does_not_help_is_named(program, says: str) -> None:
+    """Beside what would: one before the record, and one for a record that comes too early."""
+
+    async def main() -> tuple[atops.Race, ...]:
+        device = atops.Device(0)
+        async with device.create_stream(name="one") as one, device.create_stream(name="two") as two:
+            await program(device, one, two)
+        return device.driver.report().races
+
+    (race,) = atops.run(main, EmulatorOptions(detect=True, clock="virtual"))
+    lines = [program.__code__.co_firstlineno + 1 + nth for nth in range(6)]
+    assert "two.wait(event)` between" in race.advice
+    assert says.format(*lines) in race.advice
+    assert ("the wait at" in race.advice) == bool(says)
