@@ -268,8 +268,8 @@ def _compile(
     """
     words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else [])]
     words += ["-x", toolchain.preprocessed, "-"]
-    if toolchain.clang:  # debug lines are otherwise those of a file "-"
-        words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name]
+    if toolchain.clang:  # debug lines are otherwise those of a file "-"; x > y > z is a warning, as before clang 21
+        words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
     links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that
     made = texts.folder / "module.so"
     text = found.text
