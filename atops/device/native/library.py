@@ -51,7 +51,7 @@ UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cp
 # Calls of these go to `library.cpp`: a kernel cannot make them.
 NOT_IN_KERNELS = (
     "exit", "_exit", "_Exit", "quick_exit", "raise", "kill", "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause",
-    "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
+    "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system", "__assert_fail",
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
 )  # fmt: skip
 
@@ -302,8 +302,11 @@ class NativeModule:
 
 
 def _of_the_program(file: str) -> bool:
-    """Whether a file of debug lines is a text of the program: no header, and not what ends the module."""
-    return not file.startswith(NOT_THE_PROGRAM) and os.path.basename(file) != "registration"
+    """Whether a file of debug lines is a text of the program: no header, and not what ends the module.
+
+    The compiler calls the first header of all "<stdin>": it reads the whole of it there.
+    """
+    return not file.startswith(NOT_THE_PROGRAM) and os.path.basename(file) not in ("registration", "<stdin>")
 
 
 def _text_of(path: Path) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import IllegalState, LaunchFailure
+from atops.base.errors import IllegalState, KernelAssert, LaunchFailure
 
 HEAD = """#include <stdlib.h>
 #include <unistd.h>
@@ -110,3 +110,32 @@ def test_ctrl_c_ends_a_kernel_that_runs_inline() -> None:
     finally:
         over.set()
         other.join()
+
+
+LINES = {  # calls at the end of a function, and what lies under <assert.h> and behind a frame
+    "raise(9);": (LaunchFailure, r"lines.tops:9: called raise\(\)"),
+    "void (*volatile none)() = nullptr; none();": (LaunchFailure, "lines.tops:9: called a function at 0"),
+    "free(reinterpret_cast<void *>(x));": (LaunchFailure, "lines.tops:9: read from"),
+    'printf("%s", reinterpret_cast<const char *>(0x1234));': (LaunchFailure, "lines.tops:9: read from 0x1234"),
+    "assert(x[0] == 5);": (KernelAssert, r"lines.tops:9: assertion `x\[0\] == 5` failed"),
+    "smash(24);": (LaunchFailure, "an address that no memory can have"),
+    "smash(4096);": (LaunchFailure, "stored to .*, where no memory of the kernel is"),
+}
+
+
+@pytest.mark.parametrize("body", LINES)
+def test_the_line_of_a_call(body: str, run: Callable[..., Any]) -> None:
+    """Also where the call is the last of its function, and where a frame was written over."""
+    text = f"""
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+__attribute__((noinline)) __device__ void smash(int n) {{
+    volatile char few[8];
+    for (int i = 0; i < n; ++i) few[i] = 0x41;
+}}
+__global__ void f(int *x) {{ {body} }}
+"""
+    kind, says = LINES[body]
+    with pytest.raises(kind, match=says):
+        run(text, "f", (1, 12), np.zeros(4, np.int32), module=k.compile_source(text, "lines.tops").module())

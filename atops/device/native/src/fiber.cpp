@@ -74,6 +74,9 @@ namespace atops {
 namespace {
 
 constexpr size_t GUARD = 64 << 10;  // of a multiple of any page
+// A guard, the stack, a guard, and what is known of the fiber: a kernel that runs over its frames does not reach it.
+constexpr size_t RECORD = GUARD + STACK_BYTES + GUARD, MAPPED = RECORD + GUARD;
+static_assert(sizeof(Fiber) <= GUARD);
 
 // Stacks that are not in use, of this OS thread: a kernel thread stays on the one where it began. They go with it.
 struct Pool {
@@ -83,7 +86,7 @@ struct Pool {
         while (Fiber *each = first) {
             first = each->next_free;
             free(each->places);
-            munmap(each->guard, GUARD + STACK_BYTES);
+            munmap(each->guard, MAPPED);
         }
     }
 };
@@ -97,17 +100,15 @@ Fiber *take_fiber() {
         pool.first = found->next_free;
         return found;
     }
-    void *place = mmap(nullptr, GUARD + STACK_BYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    void *place = mmap(nullptr, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (place == MAP_FAILED) return nullptr;
-    mprotect(place, GUARD, PROT_NONE);
     uint8_t *low = static_cast<uint8_t *>(place);
-    // The fiber's own record is at the top of its stack: one mapping has all of it.
-    uintptr_t end = reinterpret_cast<uintptr_t>(low + GUARD + STACK_BYTES);
-    Fiber *made = reinterpret_cast<Fiber *>((end - sizeof(Fiber)) & ~uintptr_t(63));
+    mprotect(low, GUARD, PROT_NONE);
+    mprotect(low + GUARD + STACK_BYTES, GUARD, PROT_NONE);
+    Fiber *made = reinterpret_cast<Fiber *>(low + RECORD);
     made->guard = low;
     made->stack = low + GUARD;
-    made->top = reinterpret_cast<uint8_t *>(made);
+    made->top = low + GUARD + STACK_BYTES;
     return made;
 }
 

@@ -1,5 +1,6 @@
 // What kernels cannot call of the C library, though the compiler takes it: modules are linked so that these calls come
 // here. In a kernel each is a fault; host code of a whole program goes on to the library.
+#include <assert.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,6 +38,12 @@ NEVER_RETURNS(_exit, ENDS)
 NEVER_RETURNS(_Exit, ENDS)
 NEVER_RETURNS(quick_exit, ENDS)
 #undef NEVER_RETURNS
+
+// The `assert` of <assert.h>, which a program may include behind the one that every program has.
+[[noreturn]] void __wrap___assert_fail(const char *expression, const char *file, unsigned line, const char *function) {
+    if (in_kernel()) RUNTIME_TABLE->fail(Fault::kernel_assert, expression, {file, int(line)});
+    __assert_fail(expression, file, line, function);
+}
 
 #define CALL(type, name, parameters, arguments, why) \
     type __wrap_##name parameters { \

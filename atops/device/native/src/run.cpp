@@ -349,12 +349,15 @@ void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, c
         failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the block's L2", role,
               space == Space::global ? "global" : "local");
     }
-    if (space != Space::shared && space != Space::local && in_global(run, low, high)) return;
+    if (in_global(run, low, high)) {
+        if (space == Space::unknown || space == Space::global) return;
+        failf(Fault::dte_error, site, "%s is said to be %s memory, and is global", role,
+              space == Space::shared ? "shared" : "local");
+    }
     uint64_t stack = reinterpret_cast<uint64_t>(fiber->stack), top = reinterpret_cast<uint64_t>(fiber->top);
-    if (low >= stack && low < top && high <= top) {  // the thread's private memory
-        if (space == Space::unknown || space == Space::local) return;
-        failf(Fault::dte_error, site, "%s is said to be %s memory, and is a variable of the thread", role,
-              space == Space::global ? "global" : "shared");
+    if (low >= stack && low < top && high <= top) {
+        if (space == Space::local) return;  // it is private, and said to be
+        failf(Fault::dte_error, site, "%s is a variable of the thread's stack; declare it __local__, or say tops::Private", role);
     }
     illegal(site, role, operand, write);
 }
