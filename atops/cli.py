@@ -1,5 +1,6 @@
-"""The command line: `atops run`, `check`, `mcp`, `trace`, `learn`, `demo`, `info`,
-`bench`, whose modules declare arguments.
+"""The command line: `atops run`, `compile`, `check`, `mcp`, `trace`, `learn`, `demo`, `info`, `bench`.
+
+The modules of the commands declare their arguments.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ __all__ = ("main",)
 
 SUMMARIES = {
     "run": "run a Python program: strict, from a seed, on another board, or with its trace written",
+    "compile": "compile a file of kernels, in TOPS C++ or Python; show its mistakes, or write its code image",
     "check": "run a Python program under many schedules, until one fails; make that one small, and show it",
     "mcp": "serve tools over the Model Context Protocol that check programs, and step through their schedules",
     "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
@@ -26,7 +28,8 @@ SUMMARIES = {
     "info": "show devices, memory and architecture",
     "bench": "measure everything against its budget",
 }
-MODULES = {"mcp": "mcp_server", "trace": "show_trace"}  # of commands that are not called as theirs
+# The modules that have another name than their command.
+MODULES = {"compile": "compile_file", "mcp": "mcp_server", "trace": "show_trace"}
 
 
 class _Command(Protocol):

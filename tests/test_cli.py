@@ -15,7 +15,7 @@ from atops.cli import main
 from tests.architecture.source_tree import ROOT
 from tests.runtime.child import environment
 
-COMMANDS = ("run", "trace", "demo", "info", "bench")
+COMMANDS = ("run", "compile", "trace", "demo", "info", "bench")
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -68,7 +68,7 @@ def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> 
     """Each command says how it is used, and what each of its options does."""
     said = told(capsys, command, "--help")
     assert said.startswith(f"usage: atops {command} ")
-    assert any(option in said for option in ("--json", "--inline", "--strict", "--html"))
+    assert any(option in said for option in ("--json", "--inline", "--strict", "--html", "--arch"))
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ FOLDER = re.compile(r"`([\w./-]+)/`")
 NOT_IN_THE_TREE = {
     "scale.py": "the reader's program, whose lines a kernel's errors name",
     "saxpy.py": "the reader's program, which is compiled under this name",
+    "13_twice.py": "the teacher's own lesson",
 }
 
 

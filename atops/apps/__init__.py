@@ -1,6 +1,7 @@
 """Floor 6: what the commands of `atops` run, and what writes docs/language.md. Made of public names.
 
 run                 `atops run`: a program, strict, from a seed, on another board, with its trace or its profile
+compile_file        `atops compile`: a file of kernels, what it defines, its code image
 check               `atops check`: a program under many schedules
 mcp_server          `atops mcp`: tools that check programs, for what writes them by machine
 mcp_sessions        its programs under way, each in a process of its own

@@ -9,6 +9,7 @@ float32. No two names have the same.
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import threading
@@ -46,6 +47,7 @@ from atops.kernels.source.front_end import is_cxx, read_source
 from atops.kernels.source.options import DEFAULT_TARGET, CompileOptions, parse_options
 from atops.kernels.source.python_unit import Definitions, Unit
 from atops.kernels.target import TARGETS, CompileTarget
+from atops.trace.words import format_bytes
 
 __all__ = ("CompiledProgram", "Module", "Program", "compile", "compile_source", "load_module", "lowered_name_of")
 
@@ -317,6 +319,19 @@ class CompiledProgram:
     def variables(self) -> Mapping[str, Variable]:
         """Return the device variables by name."""
         return self.contents.variables
+
+    def summary(self) -> str:
+        """Return what the text defines: a line for each kernel, with the L1 and L2 that it takes, if known."""
+        lines = []
+        for kernel in self.kernels.values():
+            figures = self.contents.attributes(kernel.name)
+            sizes = {"L1 a thread": figures.local_bytes, "L2 a block": figures.shared_bytes}
+            takes = [f"{format_bytes(size)} of {what}" for what, size in sizes.items() if size]
+            parameters = ", ".join(inspect.signature(kernel.function).parameters)
+            lines.append(f"{kernel.name}({parameters}){': ' * bool(takes)}{', '.join(takes)}")
+        if others := [*self.functions, *self.variables]:
+            lines.append(f"and {', '.join(others)}")
+        return "\n".join(lines)
 
     def image(self) -> CodeImage:
         """Return the program as a code image."""

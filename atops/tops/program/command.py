@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from atops.base.errors import CompilationError, InvalidOption
@@ -16,7 +16,7 @@ from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.options import parse_options
 from atops.trace.file import check_target
 
-__all__ = ("built", "is_cxx", "run_cxx")
+__all__ = ("HEADERS", "built", "headers_of", "is_cxx", "run_cxx")
 
 SUFFIXES = frozenset((".cpp", ".cc", ".cxx", ".cu", ".tops"))
 HEADERS = frozenset((".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl"))
@@ -37,17 +37,17 @@ def built(path: Path, options: list[str], watched: bool = False) -> CxxUnit:
         raise InvalidOption(str(log))
     log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
     source = SourceText(path.name, path.read_text(encoding="utf-8"))
-    unit = read_cxx(source, _headers(path.parent), parsed, log, program=True, watched=watched)
+    unit = read_cxx(source, headers_of(path.parent), parsed, log, program=True, watched=watched)
     if unit is None:
         raise CompilationError(str(log))
     return unit
 
 
-def _headers(folder: Path) -> dict[str, str]:
-    """Return the headers that lie in a folder and below it, by how the program includes them."""
+def headers_of(folder: Path, suffixes: Collection[str] = HEADERS) -> dict[str, str]:
+    """Return the texts that lie in a folder and below it, by how a program there includes them."""
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
-        if path.suffix in HEADERS and path.is_file() and len(found) < MOST_HEADERS:
+        if path.suffix in suffixes and path.is_file() and len(found) < MOST_HEADERS:
             found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
     return found
 

@@ -98,6 +98,21 @@ def test_a_cell_of_source_defines_kernels(cells: Cells):
     assert "[2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2.]" in said
 
 
+@pytest.mark.slow
+def test_a_cell_of_cxx_defines_kernels(cells: Cells):
+    """`%%kernel cxx`: TOPS C++ with its options and the cell's lines; a cell that is none is refused."""
+    source = 'extern "C" __global__ void grow(float *x, float by) { x[threadIdx.x] += by * STEP; }\n'
+    said = cells.run(
+        f"%%kernel cxx -DSTEP=2\n{source}",
+        "stream.launch(grow, (1, 12), x, 1.0)\nprint(stream.fetch(x).wait_sync())",
+    )
+    assert "grow(x, by)\n" in said and "[2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2. 2.]" in said
+    said = cells.run(f"%%kernel cxx\n{source}")
+    assert re.search(r"CompilationError: In\[\d+\]:2:\d+: error: 'STEP' was not declared", said)
+    said = cells.run("%%kernel cxx\n@k.kernel\ndef python(x): pass\n")
+    assert "the cell is Python; expected TOPS C++" in said and "python" not in cells.shell.user_ns
+
+
 def test_a_mistake_in_the_source_is_the_compilers_log(cells: Cells):
     """Line and column are the editor's, a caret shows the place, no traceback follows, the namespace stays."""
     before = dict(cells.shell.user_ns)

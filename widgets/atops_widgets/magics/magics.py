@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import sys
 from collections.abc import MutableMapping
@@ -178,18 +177,13 @@ def compile_cell(options: str, source: str, name: str, namespace: MutableMapping
         words = shlex.split(options)
     except ValueError as error:
         raise InvalidOption(f"%%kernel {options}: {error}; expected options such as -DTILE=64") from None
-    compiled = compile_source("\n" + source, name, words)
+    cxx = words[:1] == ["cxx"]
+    compiled = compile_source("\n" + source, name, words[cxx:])
+    if cxx and compiled.language == "Python":
+        raise InvalidOption(f"%%kernel {options}: the cell is Python; expected TOPS C++, with a __global__ function")
     namespace.update({**compiled.variables, **compiled.functions, **compiled.kernels})
-    lines = [str(compiled.log)] if len(compiled.log) else []
-    for kernel in compiled.kernels.values():
-        figures = compiled.contents.attributes(kernel.name)
-        sizes = {"L1 a thread": figures.local_bytes, "L2 a block": figures.shared_bytes}
-        takes = [f"{format_bytes(size)} of {what}" for what, size in sizes.items() if size]
-        parameters = ", ".join(inspect.signature(kernel.function).parameters)
-        lines.append(f"{kernel.name}({parameters}){': ' * bool(takes)}{', '.join(takes)}")
-    others = [*compiled.functions, *compiled.variables]
-    lines += [f"and {', '.join(others)}"] if others else []
-    return "\n".join(lines) or "the cell defines nothing"
+    lines = [str(compiled.log)] * bool(len(compiled.log)) + [compiled.summary()]
+    return "\n".join(filter(None, lines)) or "the cell defines nothing"
 
 
 MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("cell", "schedules"), ("line", "atops"))
@@ -240,7 +234,8 @@ class Extension:
     def kernel(self, line: str, cell: str) -> None:
         """Compile this cell as kernel source: `%%kernel`, with options as in `%%kernel -DTILE=64`.
 
-        `k` and `np` are there without an import; what the cell defines lands in the notebook's namespace.
+        It is Python, in which `k` and `np` are there without an import, or TOPS C++, as `%%kernel cxx` says for a
+        reader. What the cell defines lands in the notebook's namespace.
         """
         print(compile_cell(line, cell, f"In[{self._shell.execution_count - 1}]", self._shell.user_ns))
 

@@ -1,0 +1,79 @@
+"""`atops compile`: what is wrong in a file of kernels, in TOPS C++ or Python, what it defines, and its code image."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path, PurePosixPath
+
+from atops.base.errors import CompilationError, InvalidOption, NotSupported
+from atops.kernels.programs.program import compile_source
+from atops.kernels.source.options import DEFAULT_TARGET
+from atops.kernels.target import TARGETS
+from atops.tops.program.command import HEADERS, headers_of
+
+__all__ = ("add_arguments", "main")
+
+EPILOG = """\
+The file is TOPS C++ by its name (.tops, .cpp, .cu, ...) or by what it contains, else Python. It may include or import
+the headers in its folder and below. Mistakes are told in the file's own lines; a program with a `main` runs with
+`atops run FILE`. Exit code 0: it compiles; 1: it does not; 2: FILE cannot be read, IMAGE cannot be written, an option
+is wrong, or there is no compiler for C++."""
+FAILED, BAD = 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the text")
+    add("-o", dest="image", metavar="IMAGE", help="write a code image, as k.load_module and topsModuleLoad read it")
+    add("--arch", choices=TARGETS, default=DEFAULT_TARGET, help=f"what it is compiled for; {DEFAULT_TARGET}")
+    add("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
+    add("-w", dest="silent", action="store_true", help="show no warnings")
+    add("-Werror", dest="strict", action="store_true", help="take warnings for errors")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Compile a file. Returns 0, 1 where it does not compile, 2 for bad input."""
+    path = Path(arguments.file)
+    options = [f"--gpu-architecture={arguments.arch}", *(f"-D{each}" for each in arguments.defines)]
+    options += ["-w"] * arguments.silent + ["-Werror"] * arguments.strict
+    try:
+        text = path.read_text(encoding="utf-8")
+        headers = headers_of(path.parent, {*HEADERS, ".py"})
+        headers.pop(path.name, None)
+        compiled = compile_source(text, path.name, options, _mentioned(text, headers))
+        if arguments.image:
+            compiled.image().save(arguments.image)
+    except NotSupported as error:
+        return _refused(str(error))
+    except CompilationError as error:
+        print(error, file=sys.stderr)
+        return BAD if isinstance(error, InvalidOption) else FAILED
+    except OSError as error:
+        return _refused(f"{error.strerror}: {error.filename!r}")
+    except UnicodeDecodeError:
+        return _refused(f"{arguments.file!r} is no text in UTF-8")
+    if len(compiled.log):
+        print(compiled.log, file=sys.stderr)
+    print(compiled.summary() or f"{path.name} defines nothing")
+    return 0
+
+
+def _mentioned(text: str, headers: dict[str, str]) -> dict[str, str]:
+    """Return the headers whose names stand in a text or in one of these: no others come into an image."""
+    found: dict[str, str] = {}
+    texts = [text]
+    while texts:
+        text = texts.pop()
+        for name in [each for each in headers if each not in found and PurePosixPath(each).stem in text]:
+            found[name] = headers[name]
+            texts.append(headers[name])
+    return found
+
+
+def _refused(message: str) -> int:
+    print(f"atops compile: error: {message}", file=sys.stderr)
+    return BAD
