@@ -114,6 +114,29 @@ def test_deadlock_of_tasks_of_trio_is_named() -> None:
     assert race.kind == "deadlock" and race.first.actor == "the program"
 
 
+def test_tasks_of_trio_are_called_by_their_functions() -> None:
+    """By the last part of the names that trio has for them, which begin with their modules."""
+    doors = trio.Event(), trio.Event()
+
+    async def first() -> None:
+        await doors[1].wait()
+        doors[0].set()
+
+    async def second() -> None:
+        await doors[0].wait()
+        doors[1].set()
+
+    async def program() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first)
+            nursery.start_soon(second)
+
+    with pytest.raises(WouldDeadlock):
+        atops.run(program, atops.EmulatorOptions(detect=True, schedule="plain"), backend="trio")
+    [race] = atops.report().races
+    assert [race.first.actor, race.second.actor] == ["task first", "task second"]
+
+
 def test_a_thread_may_end_the_wait() -> None:
     """A task that waits for a thread is no deadlock."""
     async def main() -> int:
