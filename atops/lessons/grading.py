@@ -24,7 +24,7 @@ from atops.base.errors import InvalidValue
 from atops.lessons.learner import find_source
 from atops.lessons.source import read_cells
 
-__all__ = ("Grade", "grade", "graded", "main")
+__all__ = ("Grade", "grade", "graded", "main", "statements")
 
 HANDED = frozenset({"lesson", "play", "watch", "get_ipython"})  # of a copy; what uses them is for the learner
 OPENED = re.compile(r"open_lesson\(\s*[\"']?([^\"')]+)[\"']?\s*\)")
@@ -80,7 +80,7 @@ def _lesson_of(path: Path) -> str:
     return found[1].strip() if found else path.stem
 
 
-def _statements(path: Path) -> Iterator[tuple[ast.Module, str, str]]:
+def statements(path: Path) -> Iterator[tuple[ast.Module, str, str]]:
     """Yield what a file defines, cell by cell, each with its name and its text, and without what is for the learner.
 
     That is what uses the lesson or awaits something, and what uses a name that such a line has given to something.
@@ -131,7 +131,7 @@ def graded(path: Path) -> Grade:
     source = find_source(_lesson_of(path))
     names: dict[str, object] = {"__name__": "atops_learner"}
     try:
-        for tree, name, text in _statements(path):
+        for tree, name, text in statements(path):
             if path.suffix == ".ipynb":
                 linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
             exec(compile(tree, name, "exec"), names)

@@ -26,7 +26,6 @@ import numpy as np
 import atops
 
 # %% tags=["judge"]
-from atops import Kind
 from atops.lessons import Lesson, Question, commands
 
 
@@ -40,8 +39,8 @@ async def program(task, rows, size):
 
 
 def work(seen, rows, size):
-    written = len(commands(seen, Kind.COPY_H2D, Kind.COPY_D2D))
-    fetched = len(commands(seen, Kind.COPY_D2H))
+    written = len(commands(seen, atops.Kind.COPY_H2D, atops.Kind.COPY_D2D))
+    fetched = len(commands(seen, atops.Kind.COPY_D2H))
     assert written >= rows and fetched >= rows, f"the device has written {written} and fetched {fetched} of {rows} rows"
 
 

@@ -23,10 +23,9 @@
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands
 
 
@@ -40,7 +39,7 @@ async def program(task, size, seed):
 
 
 def work(seen, size, seed):
-    launches, copies = commands(seen, Kind.LAUNCH), commands(seen, Kind.COPY_H2D)
+    launches, copies = commands(seen, atops.Kind.LAUNCH), commands(seen, atops.Kind.COPY_H2D)
     assert len(launches) >= 2, f"the device has run {len(launches)} of two kernels"
     assert len({each.stream for each in launches}) >= 2, "both kernels were in one stream"
     first = min(each.finished_ns for each in copies)

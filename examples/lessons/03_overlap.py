@@ -25,10 +25,9 @@ import asyncio
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands, nanoseconds
 
 
@@ -60,8 +59,8 @@ async def one_after_the_other(chunks, size):
 
 
 def work(seen, chunks, size):
-    assert commands(seen, Kind.LAUNCH), "the device has run no kernel"
-    for kind, words in ((Kind.COPY_H2D, "to"), (Kind.COPY_D2H, "from")):
+    assert commands(seen, atops.Kind.LAUNCH), "the device has run no kernel"
+    for kind, words in ((atops.Kind.COPY_H2D, "to"), (atops.Kind.COPY_D2H, "from")):
         moved = sum(each.bytes for each in commands(seen, kind))
         assert moved >= 4 * chunks * size, f"{moved:,} bytes of {4 * chunks * size:,} were copied {words} the device"
 

@@ -21,10 +21,9 @@
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands
 
 
@@ -39,7 +38,7 @@ async def program(task, chunks, size):
 
 
 def work(seen, chunks, size):
-    launches, loads = commands(seen, Kind.LAUNCH), commands(seen, Kind.COPY_H2D)
+    launches, loads = commands(seen, atops.Kind.LAUNCH), commands(seen, atops.Kind.COPY_H2D)
     assert len(launches) >= chunks, f"the device has run {len(launches)} kernels for {chunks} chunks"
     most, room = max(each.used_bytes for each in seen.trace.counters), 2 * (4 * size + 256) + 1024
     assert most <= room, f"{most:,} bytes were in use at once: more than two chunks of {4 * size:,}"

@@ -24,7 +24,6 @@ import numpy as np
 import atops
 
 # %% tags=["judge"]
-from atops import Kind
 from atops.lessons import Lesson, Question, commands
 
 
@@ -39,7 +38,7 @@ async def program(task, rows, size, slots):
 
 
 def work(seen, rows, size, slots):
-    moves = len(commands(seen, Kind.COPY_H2D, Kind.COPY_D2D, Kind.COPY_D2H))
+    moves = len(commands(seen, atops.Kind.COPY_H2D, atops.Kind.COPY_D2D, atops.Kind.COPY_D2H))
     assert moves >= 2 * rows, f"the device has made {moves} copies: {rows} rows go into a slot, and out of it"
     most = max(each.used_bytes for each in seen.trace.counters if each.used_bytes < 1 << 16)
     room = 4 * size * (2 * rows + slots) + 256 * (slots + 8)

@@ -23,10 +23,9 @@ import contextlib
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands
 
 
@@ -43,9 +42,9 @@ async def program(task, rounds, size):
 
 
 def work(seen, rounds, size):
-    launches = commands(seen, Kind.LAUNCH)
+    launches = commands(seen, atops.Kind.LAUNCH)
     assert len(launches) >= rounds, f"the device has run {len(launches)} kernels in {rounds} rounds"
-    owners = {each.stream for each in commands(seen, Kind.COPY_H2D)}
+    owners = {each.stream for each in commands(seen, atops.Kind.COPY_H2D)}
     assert not owners & {each.stream for each in launches}, "a kernel ran in the stream that copies: `helper` computes"
 
 

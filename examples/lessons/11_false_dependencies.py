@@ -23,10 +23,9 @@ import asyncio
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands, nanoseconds
 
 
@@ -60,7 +59,7 @@ def limit(frames, size):
 
 
 def work(seen, frames, size):
-    launches = len(commands(seen, Kind.LAUNCH))
+    launches = len(commands(seen, atops.Kind.LAUNCH))
     assert launches >= 2 * frames, f"the device has run {launches} of {2 * frames} kernels"
 
 

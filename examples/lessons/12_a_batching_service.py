@@ -23,10 +23,9 @@ import asyncio
 import numpy as np
 
 import atops
+from atops import kernels as k
 
 # %% tags=["judge"]
-from atops import Kind
-from atops import kernels as k
 from atops.lessons import Lesson, Question, commands
 
 
@@ -70,8 +69,8 @@ async def program(task, requests, batch, leaving):
 
 
 def work(seen, requests, batch, leaving):
-    assert commands(seen, Kind.LAUNCH), "the device has run no kernel"
-    most = max(each.bytes for each in commands(seen, Kind.COPY_H2D)) // 24
+    assert commands(seen, atops.Kind.LAUNCH), "the device has run no kernel"
+    most = max(each.bytes for each in commands(seen, atops.Kind.COPY_H2D)) // 24
     assert most > 1 or min(batch, requests - leaving) < 3, f"{requests} requests came, each was computed alone"
 
 

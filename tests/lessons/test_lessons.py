@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import contextlib
 import inspect
 import io
@@ -21,7 +23,7 @@ from atops.base.errors import InvalidValue
 from atops.checking.check import Checking
 from atops.cli import main
 from atops.lessons import Lesson, Verdict, open_lesson
-from atops.lessons.grading import grade, graded
+from atops.lessons.grading import grade, graded, statements
 from atops.lessons.source import Source, sources
 from tests.lessons.attempts import ATTEMPTS
 from tests.lessons.wrong import wrong
@@ -162,6 +164,24 @@ def test_the_question_has_an_answer(name: str):
 
 
 @pytest.mark.slow
+@each
+def test_a_copy_stands_alone(name: str, tmp_path: Path):
+    """What it imports and defines is all that its task names."""
+    source, names = LESSONS[name], dict[str, object]()
+    path = tmp_path / f"{name}.py"
+    path.write_text(source.as_percent(solved=True))
+    for tree, file, _ in statements(path):
+        exec(compile(tree, file, "exec"), names)
+    assert source.task in names
+    known = {*names, *dir(builtins), "atops", "lesson"}
+    [solution] = [each for each in ast.parse(source.text_of("solution")).body if not isinstance(each, ast.Expr)][-1:]
+    stored = {each.id for each in ast.walk(solution) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    stored |= {each.arg for each in ast.walk(solution) if isinstance(each, ast.arg)}
+    stored |= {each.name for each in ast.walk(solution) if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef)}
+    used = {each.id for each in ast.walk(solution) if isinstance(each, ast.Name)}
+    assert used <= known | stored, used - known - stored
+
+
 @pytest.mark.parametrize(("name", "suffix"), [("01_a_stream_is_a_queue", ".py"), ("06_blocks_and_barriers", ".ipynb")])
 def test_copies_are_graded(name: str, suffix: str, tmp_path: Path):
     """In the process that grades: as given they fail, solved they pass."""
