@@ -507,6 +507,7 @@ def test_options_and_names_of_runtime_compilation(world):
 
 IN_KERNELS = b"""\
 #include <hip/hip_cooperative_groups.h>
+__managed__ int shared = 10;
 extern "C" __global__ void meet(int *words, int value) {
     if (threadIdx.x == 0) words[blockIdx.x] = value + hipBlockIdx_x;
     cooperative_groups::this_grid().sync();
@@ -522,6 +523,7 @@ extern "C" __global__ void figures(int *x, float *y) {
     x[1] = __popc(7) + __clz(1) + __ffs(8);
     x[2] = __bitextract_u32(0xF5A, 4, 8);
     x[3] = min(3, max(1, 2)) + (wall_clock64() >= before) + (clock64() > 0) + int(__ballot(1));
+    __builtin_amdgcn_s_sleep(shared++);
     x[4] = __umulhi(1u << 31, 4) + __float_as_int(__int_as_float(5)) + __brev(1u << 30);
     y[0] = four.x + four.w + __half2float(half + half);
     y[1] = rsqrtf(4) + __saturatef(9) + __fdividef(1, 4) + __ldg(y);
@@ -545,6 +547,9 @@ def test_what_kernels_of_hip_have_besides_the_language(world):
     check(hip.hipMemcpy(floats, numbers, floats.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
     assert ints.tolist() == [1, 3 + 31 + 4, 0xF5, 2 + 1 + 1 + 1, 2 + 5 + 2]
     assert floats.tolist() == [8, 0.5 + 1 + 0.25 + 8]
+    variable, size = check(hip.hipModuleGetGlobal(module, b"shared"))
+    check(hip.hipMemcpy(ints, variable, size, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    assert (size, ints[0]) == (4, 11)
     atomic = b"__global__ void add(int *x) { atomicAdd(x, 1); }"
     program = check(hiprtc.hiprtcCreateProgram(atomic, None, 0, None, None))
     assert hiprtc.hiprtcCompileProgram(program, 0, None) == (hiprtc.hiprtcResult.HIPRTC_ERROR_COMPILATION,)

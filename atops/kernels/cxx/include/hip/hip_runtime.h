@@ -16,6 +16,7 @@
 #define __HIP_DEVICE_COMPILE__ 1
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
+#define __managed__ __device__  // the host's memory is the device's
 #define hipThreadIdx_x threadIdx.x
 #define hipThreadIdx_y threadIdx.y
 #define hipThreadIdx_z threadIdx.z
@@ -41,6 +42,7 @@ inline long long wall_clock64() {
 }
 inline long long clock64() { return wall_clock64() * 7 / 5; }  // 1.4 GHz
 #define clock() clock64()
+#define __builtin_amdgcn_s_sleep(cycles) ((void)(cycles))
 
 // ---- warps of one thread
 
