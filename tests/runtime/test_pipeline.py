@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
+import sniffio
 from anyio.lowlevel import checkpoint
 
 from atops import kernels as k
@@ -460,6 +461,28 @@ async def test_cancelled_while_the_source_is_busy(device: Device) -> None:
 
     async with pipeline(source(), plus_one, device=device) as results:
         assert (await anext(results) == 1).all()
+        await anyio.wait_all_tasks_blocked()
+    assert cleaned == [True]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_source_cleans_up_as_its_loop_lets_it(device: Device, busy: bool) -> None:
+    """In asyncio a cancellation ends one await: those of `finally` and `async with` go on, in a block too."""
+    cleaned = []
+
+    async def source() -> AsyncIterator[Any]:
+        try:
+            for number in range(9):
+                yield chunk(number)
+                await (anyio.sleep_forever() if busy else checkpoint())
+        finally:
+            with anyio.CancelScope(shield=sniffio.current_async_library() == "trio"):
+                await checkpoint()
+                await checkpoint()
+            cleaned.append(True)
+
+    async with pipeline(source(), plus_one, device=device, in_flight=3) as results:
+        await anext(results)
         await anyio.wait_all_tasks_blocked()
     assert cleaned == [True]
 

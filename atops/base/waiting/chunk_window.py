@@ -101,6 +101,10 @@ class ChunkWindow(AsyncIterator[T_co]):
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._feeding = True
+        if isinstance(self._source, AsyncIterator) and self._reader is None:
+            # In a task of its own: a cancelled scope would cut short what the source awaits as it cleans up.
+            self._reader = SourceReader(self._source)
+            self._reads_with(self._reader)
         self._tasks.start_soon(self._feed, name="pipeline source")
         return self
 

@@ -39,7 +39,7 @@ class SourceReader:
     def ask(self) -> None:
         """Have the next chunk taken, unless it is being taken already, or is taken and still here."""
         if self._task is None:
-            self._task = current_loop_adapter().spawn(self._run, copy_context(), self._ended)
+            self._task = current_loop_adapter().spawn(self._run, copy_context(), self._ended, at_once=True)
         if not self._busy:
             self._busy = True
             self._asked.set()
