@@ -1,8 +1,8 @@
-"""What the program's tasks call of the package, told to the footprint of a run: by it strategies know what commutes.
+"""The calls of the package that tasks of the program make, told to the footprint of a run: they say what commutes.
 
-A step of a task is the program's own code, which touches what other such code may touch, too; of what the streams do
-it sees what it asks the package for. So each call of the package is looked at, as a profiler does it: of the few that
-are known it is told what they see, and any other makes the step one that depends on everything.
+A task's step runs the program's own code, so it always depends on the steps of other tasks. On streams it depends only
+through what it calls of the package. Each call is seen as by a profiler: for the few functions that are known here,
+what they look at is told; any other call makes the step depend on everything.
 """
 
 from __future__ import annotations

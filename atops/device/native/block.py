@@ -147,7 +147,7 @@ class _Plan:
         return run, data
 
     def _over(self) -> None:
-        """Tell what was watched; a run that goes on all the same has hold of it."""
+        """Report what was watched. A run of an abandoned grid keeps its own reference to it."""
         if (watching := self.watching) is not None:
             self.watching = None
             watching.tell()

@@ -146,7 +146,7 @@ class ScheduledExecutor(InlineExecutor):
             footprint.refuse(what)
 
     def _let_time_go_on(self) -> None:
-        """Let it be when the next timer is due, of the driver's or of the loop's: all that is ready was slow."""
+        """Move the time to the next timer, the driver's or the loop's, as if all that is ready had been slow."""
         times = [due for due, _, timer in self._timers if timer.live]
         if (footprint := self.agenda.footprint) is not None:
             footprint.begin(PASSING)
@@ -172,7 +172,7 @@ class ScheduledExecutor(InlineExecutor):
 
     @property
     def held_up_for_ever(self) -> bool:
-        """Whether it is so, and the program waits."""
+        """Whether only kernels have gone on for that long, and nothing else could come next: the program waits."""
         return self.kernels_only and all(name[0] in KERNELS for name in self.agenda.names)
 
     def close(self) -> None:

@@ -338,7 +338,7 @@ class Feed:
             return self._links[1]
 
     def told_of(self, seq: int) -> tuple[Columns, int]:
-        """Return where a command is told of: its record, or its first moment; row -1 where it is not known."""
+        """Return the table and row of a command: its record, else its first moment; row -1 where it is not known."""
         row = self.links().row(seq)
         if row >= 0:
             return self.records, row
