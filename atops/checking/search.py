@@ -169,15 +169,7 @@ def search(
         return work.make_small(failed, replays)
     if stopped_at:
         return work.found("inconclusive", "it was stopped")
-    if work.coarse:  # kernels in C++: other streams wait while one runs
-        return work.found("explored", "")
-    if work.most_options <= 1 and work.runs:
-        return work.found("proved", "nothing in it could come in another order")
-    if strategy.exhausted:
-        classes = work.runs - work.cut
-        many = f"one schedule of each of the {classes:,} classes that differ was run"
-        return work.found("proved", "all schedules are alike, and one was run" if classes == 1 else many)
-    return work.found("explored", "")
+    return work.passed(strategy)
 
 
 class _Search:
@@ -221,6 +213,26 @@ class _Search:
         elif self.passing is None:
             self.passing = tuple(chooser.names)
         return failure
+
+    def passed(self, strategy: Strategy) -> Found:
+        """Return what is known where nothing has failed."""
+        alone = self.most_options <= 1 and self.runs > 0
+        if self.coarse or not (alone or strategy.exhausted):  # coarse: of kernels in C++ not every order is run
+            return self.found("explored", "")
+        if not self.comes_again():
+            return self.found("inconclusive", "the program differs between two runs of one schedule")
+        if alone:
+            return self.found("proved", "nothing in it could come in another order")
+        classes = self.runs - self.cut
+        many = f"one schedule of each of the {classes:,} classes that differ was run"
+        return self.found("proved", "all schedules are alike, and one was run" if classes == 1 else many)
+
+    def comes_again(self) -> bool:
+        """Run what has passed once more. Returns whether it is the same run: what is proved, is so of no other."""
+        if self.passing is None:
+            return True
+        chooser = Switches({}, self.passing)
+        return self.judge(self.run(chooser)) is None and tuple(chooser.names) == self.passing
 
     def begin_anew(self, strategy: Exhaustive) -> None:
         """Begin anew, with steps of streams and engines taken to depend on everything: something needs it."""

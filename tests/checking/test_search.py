@@ -106,6 +106,27 @@ def test_a_program_that_differs_from_run_to_run_is_inconclusive():
         assert "differs between two runs" in found.why
 
 
+@every("make", [RandomRuns, Exhaustive, Dpor])
+def test_nothing_is_proved_of_what_is_not_the_same_twice(make):
+    """Though no run had a choice: the one schedule is run once more, and is another run, or fails."""
+    runs = []
+
+    def run(chooser, wrong):
+        runs.append(chooser)
+        program, model = counted(1, turns=3 if len(runs) < 3 else 2), Model()
+        program(model)
+        model.ready.pop()
+        result = model.run(chooser)
+        failure = Failure("exception", "KeyError: 3", KeyError(3)) if wrong and len(runs) > 2 else None
+        return Ended(result, failure)
+
+    for wrong in (False, True):
+        runs[:] = [None] * (make is not RandomRuns)  # that has the plain run, and one of its own
+        found = search(lambda chooser, wrong=wrong: run(chooser, wrong), make(), 2)
+        assert (found.verdict, len(runs)) == ("inconclusive", 3)
+        assert "differs between two runs of one schedule" in found.why
+
+
 def test_a_search_that_is_stopped_says_so():
     """Between two runs."""
     runs = []
