@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import inspect
 import io
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from atops.base.choice import Plain
 from atops.base.errors import InvalidType, InvalidValue
@@ -118,7 +121,7 @@ class Lesson:
         try:
             for schedules in (1, self.schedules):  # what a plain run shows of a later case comes before rare orders
                 for case in self.cases:
-                    with contextlib.redirect_stdout(_Nowhere()) if runs else contextlib.nullcontext():
+                    with np.errstate(all="ignore"), contextlib.redirect_stdout(_Nowhere() if runs else sys.stdout):
                         runs += schedules
                         if (verdict := self._judged_case(program, schedules, case)) is not None:
                             return verdict
@@ -194,7 +197,7 @@ class Lesson:
         drawn = profile()
 
         def draw() -> None:
-            with drawn:
+            with drawn, np.errstate(all="ignore"):
                 try:
                     run(self.program, self._drawn, task, *self.cases[case])
                 except Exception as error:  # a deadlock, too, which ends the run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -60,7 +61,7 @@ def failed(title: str, case: str, why: CheckReport | tuple[str, str], hint: str)
     lines.append(f"with {case}, {nth}: {kind if why.races else f'{kind}, {text}'}")
     if kind == "exception" and NOT_AWAITED.search(text):
         lines.append("What has to be awaited gives its value only then: an `await` is missing there.")
-    for race in why.races[:2]:
+    for race in _two(why.races):
         lines += ["", *(f"  {line}" for line in race.splitlines())]
     if why.forced:
         lines += ["", "The order that shows it:", *(f"  {each}" for each in why.forced)]
@@ -68,3 +69,9 @@ def failed(title: str, case: str, why: CheckReport | tuple[str, str], hint: str)
         lines += ["", *(f"  {line}" for line in why.drawing.splitlines())]
     lines += ["", f"Hint: {hint}"]
     return Verdict(False, "\n".join(lines), kind, why.schedule if why.forced else None)
+
+
+def _two(races: Sequence[str]) -> list[str]:
+    """Return two reports of those that there are: of two kinds, if there are two."""
+    others = [race for race in races if race.partition(":")[0] != races[0].partition(":")[0]]
+    return [*races[:1], *(others or races[1:])[:1]]

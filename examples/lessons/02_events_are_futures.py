@@ -63,7 +63,7 @@ lesson = Lesson(
     program,
     cases=[(8, 1), (1, 2), (30, 3), (100, 4), (257, 5)],
     hints=(
-        "Each arrow of the picture is an event: which copies does each sum need, and in which streams are they?",
+        "Which copies does each kernel need, and in which streams are they?",
         "`event = stream.record()` behind the last command that must be over, `other.wait(event)` before the "
         "one that needs it.",
         "Both kernels need x and y. `add` runs in `left`, which copied x itself; so it waits for `right`'s "
