@@ -73,6 +73,13 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         topsMemcpyFromSymbol(&h, counter, sizeof h); float f = 4; topsMemcpyToSymbol(factor, &f, sizeof f);
         topsMemcpyFromSymbol(&f, factor, sizeof f); printf("%d %g\\n", h, f);""", "3 4\n", 0,
     ),
+    "sizes and ends of symbols": (
+        """size_t n; void *at; int h[2] = {}; printf("%d ", topsGetSymbolSize(&n, counter)); printf("%zu ", n);
+        printf("%s ", topsGetErrorName(topsMemcpyToSymbol(counter, h, 8)));
+        printf("%s ", topsGetErrorName(topsGetSymbolAddress(&at, h)));
+        printf("%s\\n", topsGetErrorName(topsGetSymbolSize(&n, nullptr)));""",
+        "0 4 topsErrorInvalidValue topsErrorInvalidSymbol topsErrorInvalidSymbol\n", 0,
+    ),
     "cooperative": (
         """int *x, h = 0; topsMalloc(&x, 4); meet<<<2, 12>>>(x); topsMemcpy(&h, x, 4, topsMemcpyDeviceToHost);
         printf("%d\\n", h);""", "5\n", 0,

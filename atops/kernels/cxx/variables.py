@@ -69,6 +69,13 @@ class LoadedModule:
                 known = self._copies[chip, watched] = places, Loaded(module, allocations)
             return known[1]
 
+    def variable_at(self, chip: Chip, address: int) -> tuple[Variable, int] | None:
+        """Return the variable that has an address on a chip, and how far behind its beginning that is."""
+        for each in self.variables.values():
+            if 0 <= (offset := address - _address(each.on(chip))) < each.nbytes:
+                return each, offset
+        return None
+
 
 def entry_of(module: NativeModule, row: KernelRow) -> int:
     """Return where a kernel begins in a copy of its module."""

@@ -14,15 +14,18 @@ from typing import Any
 import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.bridge.declarations import CParameter, Function
+from atops.bridge.handles import current_device
 from atops.bridge.pointers import operand
 from atops.bridge.structs import Struct
+from atops.kernels.cxx.variables import LoadedModule
+from atops.kernels.memory.device_variables import Variable
 from atops.tops.functions.api import reason
 from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
 from atops.tops.program import compiling, launching
 
-__all__ = ("callbacks", "memory_of", "supported")
+__all__ = ("add_variables", "callbacks", "memory_of", "supported")
 
 NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int, "unsigned": ctypes.c_uint, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t,
@@ -204,25 +207,53 @@ def _add_callback(stream: int | None, callback: int, user_data: int | None, flag
     return int(add(stream or 0, ended, user_data, flags)[0])
 
 
-def _to_symbol(symbol: int, source: int, size: int, offset: int, kind: int, stream: int | None = None) -> int:
-    return _copy(symbol + offset, source, size, kind, stream)
+# The program's own variables; a symbol is one by its address.
+_program: list[LoadedModule] = []
 
 
-def _from_symbol(target: int, symbol: int, size: int, offset: int, kind: int, stream: int | None = None) -> int:
-    return _copy(target, symbol + offset, size, kind, stream)
+def add_variables(module: LoadedModule) -> None:
+    """Let the program's variables be symbols."""
+    _program.append(module)
 
 
-def _copy(target: int, source: int, size: int, kind: int, stream: int | None) -> int:
-    ends = memory_of(target, size), memory_of(source, size)
-    way = tops.topsMemcpyKind(kind)
-    if stream is None:
-        return int(tops.topsMemcpy(*ends, size, way)[0])
-    return int(tops.topsMemcpyAsync(*ends, size, way, stream)[0])
+def _symbol(address: int | None) -> tuple[Variable | str, int]:
+    """Return the variable at an address and how far behind its beginning that is; without one, no symbol's name."""
+    chip = current_device().context.chip
+    found = (module.variable_at(chip, address or 0) for module in _program)
+    return next(filter(None, found), (f"address {address or 0:#x}", 0))
+
+
+def _handle(stream: int | None) -> int:
+    return stream or 0
+
+
+def _to_symbol(symbol: int, source: int, size: int, offset: int, kind: int, *stream: int | None) -> int:
+    variable, behind = _symbol(symbol)
+    copy: Any = tops.topsMemcpyToSymbolAsync if stream else tops.topsMemcpyToSymbol
+    streams = map(_handle, stream)
+    return int(copy(variable, memory_of(source, size), size, offset + behind, tops.topsMemcpyKind(kind), *streams)[0])
+
+
+def _from_symbol(target: int, symbol: int, size: int, offset: int, kind: int, *stream: int | None) -> int:
+    variable, behind = _symbol(symbol)
+    copy: Any = tops.topsMemcpyFromSymbolAsync if stream else tops.topsMemcpyFromSymbol
+    streams = map(_handle, stream)
+    return int(copy(memory_of(target, size), variable, size, offset + behind, tops.topsMemcpyKind(kind), *streams)[0])
 
 
 def _symbol_address(out: int, symbol: int) -> int:
-    ctypes.c_void_p.from_address(out).value = symbol
-    return 0
+    variable, behind = _symbol(symbol)
+    code, address = tops.topsGetSymbolAddress(variable)
+    if not code:
+        ctypes.c_void_p.from_address(out).value = int(address) + behind
+    return int(code)
+
+
+def _symbol_size(out: int, symbol: int) -> int:
+    code, size = tops.topsGetSymbolSize(_symbol(symbol)[0])
+    if not code:
+        ctypes.c_size_t.from_address(out).value = int(size)
+    return int(code)
 
 
 def _error_string(code: int) -> int:
@@ -243,6 +274,7 @@ _SPECIAL: dict[str, Callback] = {
     "topsMemcpyFromSymbol": _from_symbol,
     "topsMemcpyFromSymbolAsync": _from_symbol,
     "topsGetSymbolAddress": _symbol_address,
+    "topsGetSymbolSize": _symbol_size,
     **compiling.CALLS,
     **launching.CALLS,
 }

@@ -19,7 +19,7 @@ from atops.bridge.handles import current_device
 from atops.device.native.library import Dim, load_module
 from atops.kernels.cxx.variables import LoadedModule
 from atops.runtime.profiling import Profile
-from atops.tops.program.callbacks import callbacks
+from atops.tops.program.callbacks import add_variables, callbacks
 from atops.tops.program.launching import add_kernels, launching
 
 __all__ = ("main",)
@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
     finish = _finishing(libc, how == "profile")
     module = load_module(Path(path))
-    loaded = LoadedModule(module, Path(name).stem, lambda: module).on(current_device().context.chip, watched=False)
+    text = LoadedModule(module, Path(name).stem, lambda: module)
+    loaded = text.on(current_device().context.chip, watched=False)
+    add_variables(text)
     library: Any = loaded.module.library
     launch = LAUNCH(launching(loaded))
     add_kernels(loaded)

@@ -1287,3 +1287,11 @@ template <topsSymbol T, class... Rest>
 inline topsError_t topsMemcpyFromSymbolAsync(void *dst, const T &symbol, size_t size, Rest... rest) {
     return topsMemcpyFromSymbolAsync(dst, static_cast<const void *>(&symbol), size, rest...);
 }
+template <class A, topsSymbol T>
+inline topsError_t topsGetSymbolAddress(A **address, const T &symbol) {
+    return topsGetSymbolAddress(address, static_cast<const void *>(&symbol));
+}
+template <topsSymbol T>
+inline topsError_t topsGetSymbolSize(size_t *size, const T &symbol) {
+    return topsGetSymbolSize(size, static_cast<const void *>(&symbol));
+}
