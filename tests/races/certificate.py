@@ -80,7 +80,7 @@ NOT_SEEN = {
     ),
 }
 STEPS = 1_000_000
-PATIENCE = 6.0  # seconds for one run, of which none takes two
+PATIENCE = 6.0  # seconds of the processor for one run, of which none takes two
 MEMORY = 8 << 30  # bytes: a host that spins fills what there is meanwhile
 
 
@@ -199,16 +199,16 @@ class _Runner(Runner):
 @contextlib.contextmanager
 def _no_longer_than(seconds: float) -> Iterator[None]:
     """Interrupt, as Ctrl-C does, what takes longer: a host that spins without an await has no steps to count."""
-    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
     memory = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, memory[1]))
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, memory)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextlib.contextmanager
