@@ -44,7 +44,6 @@ Program = Callable[..., Any]
 # Runs after which the collector passes over all that there is, but for what the first such pass leaves: else over what
 # is of the last run.
 COLLECT_ALL = 2000
-QUIET = ("atops.", "asyncio")  # loggers, by how their names begin
 
 
 class Runner:
@@ -118,6 +117,8 @@ class Runner:
         """Return the host of one run, which ends where nothing can go on."""
         executor = inline_executor(options, main, backend, self.chooser)
         assert isinstance(executor, ScheduledExecutor)
+        if backend == "asyncio":
+            executor.loop.set_exception_handler(_say_nothing)
         if isinstance(self.chooser, Recorder):
             self._tell(self.chooser, executor, backend)
         if isinstance(self.chooser, Watching):
@@ -219,7 +220,7 @@ class Runner:
 
 
 class Quiet:
-    """Keeps what the runtime, or asyncio, logs in this thread out of the log: hundreds of runs would say the same."""
+    """Keeps what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
 
     def __init__(self) -> None:
         self._thread = 0
@@ -237,7 +238,7 @@ class Quiet:
         if len(loggers) == self._known:
             return
         self._known = len(loggers)
-        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith(QUIET)]:
+        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith("atops.")]:
             if logger not in self._loggers:
                 logger.addFilter(self.elsewhere)
                 self._loggers.append(logger)
@@ -251,6 +252,10 @@ class Quiet:
             logger.removeFilter(self.elsewhere)
         self._loggers.clear()
         self._known = 0
+
+
+def _say_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Leave out what asyncio would log: of tasks that nobody asked how they ended, above all."""
 
 
 @contextmanager

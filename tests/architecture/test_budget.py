@@ -39,6 +39,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
+    "atops.runtime.races.signal_writes": "one idea: who wrote a kernel signal, which has no bytes to keep a history of",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
     "atops.hip.aio": "a public name",
     "atops.hip.functions.event": "a family of functions has a file",

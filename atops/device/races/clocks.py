@@ -9,8 +9,12 @@ threads synchronise, so all accesses between two such points share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Generic, TypeVar
 
-__all__ = ("NOTHING", "BlockClock", "Change", "GridClock", "Known", "Met", "Stamp", "ThreadClock", "before", "joined")
+__all__ = (
+    "NOTHING", "BlockClock", "Change", "Changes", "GridClock", "Known", "Met", "Stamp", "ThreadClock", "before",
+    "joined",
+)  # fmt: skip
 
 # Of a thread, by its number: the last tick that is known. Of a block, by the inverse of its number: all that its
 # threads did before this phase.
@@ -19,6 +23,35 @@ NOTHING: Known = {}
 
 Change = tuple[int, int]  # of a signal: its value before, and behind it
 Met = Callable[[int], bool]  # of the value of a signal: whether it ends a wait
+
+T = TypeVar("T")
+KEPT: Final = 16  # changes of a signal, the newest
+
+
+class Changes(Generic[T]):
+    """The newest changes of a signal, each with what those knew that saw it before: a `T`."""
+
+    __slots__ = ("_past",)
+
+    def __init__(self) -> None:
+        self._past: list[tuple[Change, T]] = []
+
+    def note(self, change: Change, given: T) -> None:
+        """Note a change. `given` is what was known by then."""
+        self._past.append((change, given))
+        del self._past[:-KEPT]
+
+    def until(self, met: Met, given: T) -> T:
+        """Return what is known by the first change since which `met` is true; `given` is what is by the last one.
+
+        A wait that `met` ends could have ended there, so what came later is not before what follows it.
+        """
+        now = None
+        for (old, new), earlier in reversed(self._past):
+            if now not in (None, new) or not met(old):
+                break  # something else has changed it, or this one ends the wait
+            given, now = earlier, old
+        return given
 
 
 class Stamp:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
 from atops.device.races.access_log import AccessLog, Entry, Found
-from atops.device.races.clocks import NOTHING, Change, GridClock, Known, Met, ThreadClock, before, joined
+from atops.device.races.clocks import NOTHING, Change, Changes, GridClock, Known, Met, ThreadClock, before, joined
 from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
@@ -37,7 +37,6 @@ UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes to
 # An allocation, bytes of it, whether they were stored to, a line, whether the program says that it may meet others, and
 # the part of the launch in which it was over.
 Touched: TypeAlias = "tuple[Allocation, int, int, bool, Site | None, bool, int]"
-KEPT: Final = 16  # changes of a signal, the newest
 MOST_PARTS: Final = 64  # of a launch: what comes behind that many signals is one
 
 
@@ -83,7 +82,7 @@ class LaunchDetector:
         self._touched: list[Touched] = []
         self._told: dict[object, bool] = {}  # by lines: whether threads of two blocks met there
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
-        self._changes: dict[object, list[tuple[Change, Known]]] = {}  # of signals, with what was released before
+        self._changes: dict[object, Changes[Known]] = {}  # of signals
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
         self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
@@ -92,7 +91,8 @@ class LaunchDetector:
         self.stored: dict[int, list[Sequence[Rect]]] = {}
         self.unread: dict[tuple[Allocation, CodeType | None, int, bool], list[tuple[int, int]]] = {}  # and was loaded
         self.parts = 0  # that have ended
-        self.on_signal: Callable[[bool, int], None] | None = None  # told of signals that are written (True) or seen
+        # Told of signals that are written, by how they change, and of those that are seen: what has ended a wait.
+        self.on_signal: Callable[[int, Change | None, Met | None], None] | None = None
 
     def opened(self, block: Block) -> None:
         """Take in a block and its threads."""
@@ -217,33 +217,19 @@ class LaunchDetector:
         with self.lock:
             given = self._given.get(what, NOTHING)
             if change is not None:
-                changes = self._changes.setdefault(what, [])
-                changes.append((change, given))
-                del changes[:-KEPT]
+                self._changes.setdefault(what, Changes()).note(change, given)
             self._given[what] = joined((given, clock.release()))
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
-            self.on_signal(True, what[1])
+            self.on_signal(what[1], change, None)
 
     def acquire(self, what: object, clock: ThreadClock, met: Met | None = None) -> None:
-        """Note that a thread has seen what others released by the same thing.
-
-        A wait that `met` ends could have ended at the first of those changes since which it is true: the thread comes
-        after that one, and not after the others.
-        """
+        """Note that a thread has seen what others released by the same thing; `met` has ended its wait for that."""
         with self.lock:
             if (given := self._given.get(what)) is not None:
-                clock.acquire(given if met is None else self._until(what, met, given))
+                changes = self._changes.get(what)
+                clock.acquire(given if met is None or changes is None else changes.until(met, given))
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
-            self.on_signal(False, what[1])
-
-    def _until(self, what: object, met: Met, given: Known) -> Known:
-        """Return what was released by the first change since which `met` is true; `given` is what was by the last."""
-        now = None
-        for (old, new), earlier in reversed(self._changes.get(what, ())):
-            if now not in (None, new) or not met(old):
-                break  # something else has changed it, or this one ends the wait
-            given, now = earlier, old
-        return given
+            self.on_signal(what[1], None, met)
 
     def end_part(self) -> int:
         """End a part of the launch, at a signal: what comes next is apart. Returns the number of the part.

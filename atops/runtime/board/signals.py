@@ -80,7 +80,7 @@ class Signals(InProcess):
         """Store `value`, modulo 2**32; kernel threads whose wait it satisfies go on (2.11 topsKernelSignalWrite)."""
         index, number = self._check(handle), _whole(value, "value")
         if (detector := self._driver.detector) is not None:
-            detector.signalled_by_host(self._chip, index)
+            detector.signalled_by_host(self._chip, index, (self._chip.read(index), number & 0xFFFFFFFF))
         self._chip.set(index, number)
 
     async def wait(self, handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "Gte") -> int:

@@ -5,6 +5,7 @@
 - `byte_history`: which commands used which bytes of one memory.
 - `host_memory`: what can be seen of the host's own arrays.
 - `fresh_memory`: what was allocated and never stored to.
+- `signal_writes`: who wrote a kernel signal, and what that orders.
 - `stalls`: waits that stand still, and wake-ups that were lost.
 - `inversions`: urgent streams that wait for less urgent ones, before which others go.
 - `wording`: what a race between two commands is called, and what would order them.

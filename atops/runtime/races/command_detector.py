@@ -19,7 +19,8 @@ from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.value_wait import Watch
-from atops.device.races.detector import LAST, MOST_PARTS, LaunchDetector, Touched
+from atops.device.races.clocks import Change, Met
+from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
@@ -52,6 +53,7 @@ from atops.runtime.races.fresh_memory import FreshMemory
 from atops.runtime.races.host_memory import HostMemory
 from atops.runtime.races.inversions import Inversions
 from atops.runtime.races.report import Findings
+from atops.runtime.races.signal_writes import SignalWrites
 from atops.runtime.races.stalls import Stalls, ended_by, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
 from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
@@ -92,8 +94,7 @@ class CommandDetector:
         self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
         self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
         self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
-        # What wrote a signal, by order, and the part of the launch that did so last; 0: the host.
-        self._signals: dict[tuple[object, int], dict[int, tuple[Epoch, int] | Clock]] = {}
+        self._signals = SignalWrites()
         self._devices: dict[int, DeviceOrder] = {}
         self._orders = Orders()
         self._shared = Epoch(0, 0, 0, False, NOTHING, NOWHERE, "another process")  # after what was told others
@@ -571,41 +572,26 @@ class CommandDetector:
             with self._lock:
                 self._fresh.launches(item.command.bound.allocations, detector)
 
-    def _signalled(self, epoch: Epoch, signals: object, kernels: LaunchDetector, writes: bool, index: int) -> None:
-        """Note that a kernel writes a signal, or has seen it.
-
-        What it does then comes after what launches did that wrote it, until they did. Grids that meet have one log, and
-        so have launches of very many parts: they come after the others as a whole.
-        """
+    def _signalled(
+        self, epoch: Epoch, signals: object, kernels: LaunchDetector, index: int, change: Change | None, met: Met | None
+    ) -> None:  # fmt: skip
+        """Note that a kernel writes a signal, a `change` of it, or has seen it; `met` has ended its wait for that."""
         with self._lock:
-            given = self._signals.setdefault((signals, index), {})
-            if writes:
-                part = LAST if epoch.meeting is not None else kernels.end_part()
-                given[epoch.order] = epoch, LAST if part == MOST_PARTS else part
-                return
-            part = 0
-            for order, each in given.items():
-                if isinstance(each, tuple):
-                    launch, its_part = each
-                    heard = (epoch.heard or {}).get(launch.seq)
-                    if order != epoch.order and (heard is None or heard[1][-1][0] < its_part):
-                        part = part or (0 if epoch.meeting is not None else kernels.end_part())
-                        epoch.hear(launch, its_part, part)
-                elif each not in (told := epoch.told or []):
-                    epoch.told = [*told, each]
+            if change is not None:
+                self._signals.by_kernel((signals, index), change, epoch, kernels)
+            else:
+                self._signals.seen_by_kernel((signals, index), met, epoch, kernels)
 
-    def signalled_by_host(self, signals: object, index: int) -> None:
+    def signalled_by_host(self, signals: object, index: int, change: Change) -> None:
         """Note that the host writes a signal: kernels that see it come after what the host knows."""
         with self._lock:
-            self._signals.setdefault((signals, index), {})[0] = self.host
+            self._signals.by_host((signals, index), change, self.host)
             self._memory.see_pinned = False
 
     def saw_signal(self, signals: object, index: int) -> None:
         """Note that the host has seen a signal: what it enqueues comes after the launches that wrote it."""
         with self._lock:
-            for each in self._signals.get((signals, index), {}).values():
-                if isinstance(each, tuple):
-                    self._host_knows(each[0])
+            self._host_knows(*self._signals.launches((signals, index)))
         self._tell_late()
 
     def host_did(self, item: Completion) -> None:

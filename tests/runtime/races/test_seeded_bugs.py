@@ -462,6 +462,35 @@ async def a_ring_that_is_filled_again_too_early(device: atops.Device, right: boo
     await device.wait()
 
 
+@k.kernel
+async def fills(slot: k.Span[np.float32], filled: np.int32, taken: np.int32, right: bool) -> None:
+    for turn in range(4):
+        if right:
+            await k.signal_wait(taken, turn)
+        slot[0] = turn
+        k.signal_write(filled, turn + 1)
+
+
+@k.kernel
+async def takes(slot: k.Span[np.float32], out: k.Span[np.float32], filled: np.int32, taken: np.int32) -> None:
+    for turn in range(4):
+        await k.signal_wait(filled, turn + 1)
+        out[turn] = slot[0]
+        k.signal_write(taken, turn + 1)
+
+
+@program
+async def a_slot_that_a_kernel_fills_again_too_early(device: atops.Device, right: bool) -> None:
+    """Two kernels that run at once, with signals: the first is far ahead by luck."""
+    one, two = pair(device)
+    filled, taken = device.signals.allocate(), device.signals.allocate()
+    slot, out = device.zeros(1), device.zeros(4)
+    await device.wait()
+    one.launch(fills, (1, 1), slot, filled, taken, right)
+    two.launch(takes, (1, 1), slot, out, filled, taken)
+    await device.wait()
+
+
 @program
 async def a_wait_that_what_was_there_has_ended(device: atops.Device, right: bool) -> None:
     """The word is 0 before anything is written, and that is what is waited for."""
