@@ -10,6 +10,7 @@ import io
 import json
 import linecache
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -232,6 +233,21 @@ def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.slow
+def test_the_command_asks_the_question(monkeypatch: pytest.MonkeyPatch, capsys):
+    """Its program, what could come and what that does; wrong keys change nothing, and an answer is noted."""
+
+    def play(*keys: str) -> int:
+        left = iter(keys)
+        monkeypatch.setattr("builtins.input", lambda _: next(left))
+        return main(["learn", "6", "--play"])
+
+    assert play("b", "zz", "9", "1", "a", "f", "b", "q") == 1
+    said = capsys.readouterr().out
+    assert "page[0] = 7" in said and "0: thread 0" in said and "begins kernel early" in said and "not an answer" in said
+    assert play(*["1"] * 9) == 0 and "that is an answer" in capsys.readouterr().out
+    assert json.loads(Path(os.environ["ATOPS_PROGRESS"]).read_text()) == {"06_blocks_and_barriers": ["question"]}
+
+
 def test_grading_survives_what_it_grades(tmp_path: Path):
     """A file that never ends, one that ends the process, and one that is no Python."""
     path = tmp_path / "01_a_stream_is_a_queue.py"
