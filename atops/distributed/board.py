@@ -59,7 +59,8 @@ def board(client: Client, options: EmulatorOptions | None = None) -> ClusterBoar
     """Return the boards of all workers as one; each worker without a board gets one, from `options`.
 
     `options` are what boards are opened with: None is what each worker's environment says. Raises InvalidType for what
-    is no client, IllegalState for one that is closed, NotSupported in trio.
+    is no client, IllegalState for one that is closed, ClusterError for one that has lost its scheduler, NotSupported in
+    trio.
     """
     return ClusterBoard(check_client(client), options)
 

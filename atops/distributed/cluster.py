@@ -23,12 +23,15 @@ __all__ = ("check_client", "losses", "open_boards", "reaching", "result_of", "sa
 def check_client(client: object) -> Client:
     """Return a client that works.
 
-    Raises InvalidType for what is no `distributed.Client`, IllegalState for one that is closed, NotSupported in trio.
+    Raises InvalidType for what is no `distributed.Client`, IllegalState for one that is closed, ClusterError for one
+    that has lost its scheduler, NotSupported in trio.
     """
     if not isinstance(client, Client):
         raise InvalidType(f"the client is {client!r}; expected a distributed.Client")
     if running_loop_adapter() is not None and not _in_asyncio():
         raise NotSupported("Dask's client belongs to asyncio, and trio runs here; run this part by asyncio.run(...)")
+    if client.status == "connecting":
+        raise ClusterError(f"{client!r} has no connection: its scheduler is lost, or not reached yet")
     if client.status != "running":
         raise IllegalState(f"{client!r} is {client.status}; one that runs is needed: await it, or make one")
     return client

@@ -62,8 +62,8 @@ def pipeline(
 
     Raises InvalidType for a source, stages or a client that are none, and for stages that cannot be sent; InvalidValue
     for other arguments; IllegalState for a client that is closed; NotSupported in trio, and while it runs where a
-    worker has other versions; ClusterError while it runs where the scheduler is lost, or a chunk took several workers
-    with it.
+    worker has other versions; ClusterError, now and while it runs, where the scheduler is lost, and where a chunk took
+    several workers with it.
     """
     client = check_client(client)
     chain = (stages,) if callable(stages) else tuple(stages)

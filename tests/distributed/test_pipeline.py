@@ -385,6 +385,8 @@ def test_a_lost_scheduler_is_told() -> None:
                             process.kill()
                             await process.wait()
             with pytest.raises(ClusterError, match="lost"):
+                await anext(atops.distributed.pipeline(chunks(5), plus, client))
+            with pytest.raises(ClusterError, match="lost"):
                 await anext(later)
         process.stdin.close()
 
