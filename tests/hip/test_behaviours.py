@@ -474,13 +474,15 @@ def test_l23_mixed_arguments_stand_where_c_has_them(world):
     grid = hip.dim3(-(-100 // block[0]))
     for form in (
         (None, given), (None, (1, ctypes.byref(struct), 2, ctypes.byref(size), 3)), (list(given), None),
-        ([*map(ctypes.byref, given[:5]), memory], None),
+        ([*map(ctypes.byref, given[:5]), memory], None), (None, (struct,)),
     ):  # fmt: skip
         check(hip.hipModuleLaunchKernel(scale, *grid, *block, 0, None, *form))
+    short = (None, (type("Short", (ctypes.Structure,), {"_fields_": Arguments._fields_[:5]})(),))
+    assert hip.hipModuleLaunchKernel(scale, *grid, *block, 0, None, *short) == (hip.hipError_t.hipErrorInvalidValue,)
     ctypes.memset(ctypes.byref(struct), 0, ctypes.sizeof(struct))
     found = np.zeros_like(numbers)
     check(hip.hipMemcpy(found, memory, found.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    assert (found == numbers * 16).all()
+    assert (found == numbers * 32).all()
 
 
 @pytest.mark.slow

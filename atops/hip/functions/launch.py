@@ -1,7 +1,7 @@
 """Launches of kernels (004): by grid and by work-items, with events, and several at once, cooperative ones too.
 
 Arguments are taken at the call, by `kernelParams`, one value for each parameter (or `byref` of it, or C's array of
-pointers to them), or by `extra`: the values one after the other, as hip-python has it, or C's
+pointers to them), or by `extra`: the values one after the other, as hip-python has it, a struct of them all, or C's
 (HIP_LAUNCH_PARAM_BUFFER_POINTER, buffer, HIP_LAUNCH_PARAM_BUFFER_SIZE, size, HIP_LAUNCH_PARAM_END). What becomes of
 them is as in `atops.tops.functions.launch`. A function is the handle of one of a module; where C takes the address of a
 kernel, the kernel itself.
@@ -69,6 +69,9 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         keys = extra[::2]
         if list(keys) == KEYS and all(type(each) is int for each in keys):
             return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
+    match extra:
+        case [ctypes.Structure() as struct] if len(function.kernel.parameters) > 1:
+            return arguments_in(function.kernel, bytes(struct))  # hip-python packs values: a struct may be them all
     return _values(function, extra)
 
 
