@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import atops
 from atops_widgets import ClusterGrid, Dashboard, Timeline, watch
 from atops_widgets.dashboard import PartComm
 from atops_widgets.drawing.base import TraceWidget
+from atops_widgets.drawing.scene import Window
 from tests.widgets.cluster_grid_traces import total
 from tests.widgets.dashboard_traces import LAUNCH, moment, pipeline
 from tests.widgets.host import BrowserThread, Host, Shown
@@ -183,6 +185,33 @@ def test_a_live_board_uses_the_width(browser: BrowserThread, width: int) -> None
     finally:
         page.close()
     assert (page.requests, page.log) == ([], [])
+
+
+def test_before_anything_runs_each_says_so_in_a_line(host: Host) -> None:
+    """An empty board is no taller than its bars and sentences: no axis, no empty boxes, and no sentence twice."""
+    with closing(atops.Driver()) as driver:
+        board = watch(driver)
+        host.show(board, board=True)
+        for name in NAMES:
+            shown = host.shown(f"section.atops-{name}")
+            shown.until("view.answered && view.say.textContent.endsWith('.') && view.height <= 1")
+            assert shown.get("view.rects.length") == 0
+        board.close()
+
+
+def test_all_pictures_have_one_axis_of_time(host: Host) -> None:
+    """Timeline, queues and memory show the same time, folded in the same way, from the first to the last of all."""
+    with closing(atops.Driver()) as driver:
+        board = watch(driver)
+        with atops.Device(0, driver).create_stream() as stream:
+            stream.fill(stream.zeros(64, np.int32), 1)
+        board.stop()
+        told = [widget.scene(Window()).told for widget in board.widgets[:3]]
+        axis, origin = board.feed.axis(), board.feed.origin_ns
+        assert told[1]["strip"] == told[2]["window"] == [axis.first - origin, axis.last - origin]
+        margin = max(1, (axis.last - axis.first) // 100)
+        assert told[0]["window"] == [axis.first - origin - margin, axis.last - origin + margin]
+        board.close()
 
 
 def test_what_is_chosen_are_traits(host: Host) -> None:

@@ -16,6 +16,20 @@ def record(seq: int, kind: Kind, stream: int, start: int, end: int, **more: Any)
     return TraceRecord(seq, kind, stream=stream, started_ns=start * US, finished_ns=end * US, **values)
 
 
+def two_bursts(gap_ns: int = 75_000_000_000) -> Trace:
+    """Return the same work twice, with a time between in which nothing ran."""
+    first = double_buffering()
+    by = max(each.finished_ns for each in first.records) + gap_ns
+    again = (
+        each._replace(
+            seq=each.seq + 100, submitted_ns=each.submitted_ns + by, started_ns=each.started_ns + by,
+            finished_ns=each.finished_ns + by, correlation=each.correlation + 100,
+        )
+        for each in first.records
+    )  # fmt: skip
+    return replace(first, records=(*first.records, *again))
+
+
 def double_buffering(chunks: int = 6) -> Trace:
     """Return three streams that load, compute and store chunks beside each other, tied by events; one chunk fails."""
     load, compute, store = 1, 2, 3

@@ -92,11 +92,11 @@ def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
 
 
 @every("text, sent", [
-    ("  const a = b + c - 1;\n", "const a=b+c-1;\n"),
+    ("  const a = b + c - 1;\n", "let a=b+c-1;\n"),
     ("x = y - -1 + +z;\n", "x=y - -1 + +z;\n"),
     ('say("a + b", `c - ${d}`);\n', 'say("a + b",`c - ${d}`);\n'),
     ("const a = 1;\nconst b = 2;\nconst c = () => { d(); };\nconst e = 3;\n",
-     "const a=1,b=2,c=()=>{d();};const e=3;"),
+     "let a=1,b=2,c=()=>{d();};let e=3;"),
     ("if (a) {\n  b += [\n    1, 2,\n  ];\n}\nc();\n", "if(a){b+=[1,2]}c();"),
 ])  # fmt: skip
 def test_what_makes_a_script_small(text: str, sent: str) -> None:
@@ -106,7 +106,7 @@ def test_what_makes_a_script_small(text: str, sent: str) -> None:
 
 def test_shared_functions_that_nothing_calls_are_not_sent() -> None:
     """What a widget does not call of what it could is left out, also what only such a function calls."""
-    assert "function spotsOf" in module_script("queues/queues.js")
-    assert "function spotsOf" not in module_script("cluster_grid/cluster_grid.js")
+    assert "function spotsOf" in module_script("queues/queues.js", exports=True)
+    assert "function spotsOf" not in module_script("cluster_grid/cluster_grid.js", exports=True)
     assert "export function" not in module_script("queues/queues.js")
     assert "export function layout" in module_script("queues/queues.js", exports=True)

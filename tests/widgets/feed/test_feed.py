@@ -47,7 +47,7 @@ def test_a_trace_is_held_whole() -> None:
     assert feed.trace() == trace
     assert (feed.origin_ns, feed.live, feed.version) == (0, False, 1)
     assert feed.trace(newest=3).records == trace.records[-3:]
-    assert feed.span() == (0, 364_000)
+    assert (feed.axis().first, feed.axis().last) == (0, 364_000)
 
 
 def test_details_are_held_too() -> None:
@@ -226,7 +226,7 @@ def test_an_empty_trace_is_shown() -> None:
     """A trace without records has a span of nothing and no marks."""
     feed = Feed(Trace())
     feed.selection.select(0)
-    assert (feed.span(), feed.marks().before, len(feed.records)) == ((0, 0), (), 0)
+    assert (feed.axis().first, feed.axis().last, feed.marks().before, len(feed.records)) == (0, 0, (), 0)
 
 
 @pytest.mark.asyncio

@@ -32,3 +32,14 @@ test("rows stand below a line for each device", () => {
   assert.equal(bottom, 130);
   assert.deepEqual(m.tops([]), {tops: [], bottom: 28});
 });
+
+test("places without what is folded, and the moments there, are inverse", () => {
+  const view = {scene: {gaps: [[100, 1100], [1200, 9200]], left: 20}, marks: {open: []}};
+  const place = m.placing(view);
+  assert.deepEqual([0, 100, 600, 1100, 1200, 9200, 9300].map(place), [0, 100, 110, 120, 220, 240, 340]);
+  for (const at of [-5, 0, 77, 100, 600, 1100, 1150, 5000, 9200, 20000]) {
+    assert.ok(Math.abs(m.momentAt(view, place(at)) - at) < 1e-6, `${at}`);
+  }
+  const open = m.placing({...view, marks: {open: [100]}});
+  assert.deepEqual([100, 600, 1200, 9200].map(open), [100, 600, 1200, 1220]);
+});

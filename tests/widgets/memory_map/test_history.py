@@ -110,7 +110,7 @@ def test_every_peak_survives_the_thinning() -> None:
     """A peak that lasts one of a million steps is in some pixel's high, and a dip in a low."""
     value = np.full(1_000_000, 500)
     value[123_456], value[777_777] = 9_000, 3
-    curve = thin_steps(Steps.of(np.arange(1_000_000), value), (0, 999_999), 480)
+    curve = thin_steps(Steps.of(np.arange(1_000_000), value), np.linspace(0, 1_000_000, 481).astype(np.int64))
     assert int(curve.high.max()) == 9_000 and int(curve.low[1:].min()) == 3
     assert curve.last.tolist() == [500] * 480
 
@@ -118,13 +118,13 @@ def test_every_peak_survives_the_thinning() -> None:
 def test_a_figure_holds_until_the_next() -> None:
     """Pixels without a step have what was before them; before the first there is nothing."""
     steps = Steps.of(np.array([10, 50]), np.array([7, 2]))
-    curve = thin_steps(steps, (0, 100), 10)
+    curve = thin_steps(steps, np.arange(0, 101, 10) + (np.arange(11) == 10))
     assert curve.last.tolist() == [0, 7, 7, 7, 7, 2, 2, 2, 2, 2]
     assert curve.high.tolist() == [0, 7, 7, 7, 7, 7, 2, 2, 2, 2]
     assert [steps.at(at) for at in (9, 10, 49, 50, None)] == [0, 7, 7, 2, 2]
     assert steps.peak() == (7, 10)
     nothing = Steps.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    assert thin_steps(nothing, (0, 100), 4).high.tolist() == [0] * 4 and nothing.peak() == (0, 0)
+    assert thin_steps(nothing, np.array([0, 25, 50, 75, 101])).high.tolist() == [0] * 4 and nothing.peak() == (0, 0)
 
 
 def test_moments_told_by_two_threads_keep_their_order() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
 from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, queued
 from tests.runtime.trace_records import free_records
@@ -90,13 +91,13 @@ def test_each_part_says_what_was_held_at_most() -> None:
     moments.extend(story.moments)
     records.extend(story.records)
     ledger.update(moments, records)
-    span, bins, most_at = queued(ledger, 0, 60)
-    assert (span, len(bins)) == ([0, 121_000], 60)
-    moments_of = np.arange(span[1] + 1)[:: span[1] // 3000]
+    edges, bins, most_at = queued(ledger, TimeAxis(0, 121_000), 60)
+    assert (len(edges), edges[0], edges[-1], len(bins)) == (61, 0, 121_000, 60)
+    moments_of = np.arange(121_001)[::40]
     held = [int(holding(ledger, at).open.sum()) for at in moments_of.tolist()]
     assert max(held) == bins.max() == holding(ledger, most_at).open.sum()
     for part in range(60):
-        inside = (moments_of * 60 // (span[1] + 1)) == part
+        inside = (moments_of >= edges[part]) & (moments_of < edges[part + 1])
         assert bins[part] >= max(count for count, here in zip(held, inside, strict=True) if here)
 
 
@@ -112,6 +113,6 @@ def test_a_burst_shorter_than_a_part_is_seen() -> None:
     moments.extend(story.moments)
     records.extend(story.records)
     ledger.update(moments, records)
-    _, bins, most_at = queued(ledger, 0)
+    _, bins, most_at = queued(ledger, TimeAxis(500_000, 1_000_001_000))
     assert (bins.max(), most_at) == (52, 500_000)
-    assert queued(Ledger(), 0, 10)[1].tolist() == [0] * 10
+    assert queued(Ledger(), TimeAxis(0, 0), 10)[1].tolist() == [0] * 10

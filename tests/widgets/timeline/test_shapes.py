@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind, TraceRecord
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import RECORDS, Columns, Texts
 from atops_widgets.timeline import shapes as timeline_shapes
 from atops_widgets.timeline.shapes import Pyramid, Shapes
@@ -25,7 +26,7 @@ def view(records: list[TraceRecord], window: tuple[int, int], width: int, keep: 
     columns.extend(records)
     pyramid.update(columns)
     rows = np.arange(len(pyramid.book.rows))
-    shapes, _ = pyramid.view(window, width, np.array(keep or [], np.int64), rows)
+    shapes, _ = pyramid.view(TimeAxis(*window), window, width, np.array(keep or [], np.int64), rows)
     assert shapes is not None
     return shapes
 
@@ -95,7 +96,7 @@ def test_dropped_records_leave_the_picture() -> None:
             {"seq": number, "kind": zero, "device": zero, "stream": zero, "status": zero, "name": zero, **times}
         )
         pyramid.update(columns)
-    shapes, count = pyramid.view((0, 1_200_000), 100, NONE, np.arange(1))
+    shapes, count = pyramid.view(TimeAxis(0, 1_200_000), (0, 1_200_000), 100, NONE, np.arange(1))
     assert shapes is not None
     assert 40_000 <= count <= 40_000 + 2 * timeline_shapes.CHUNK
     assert shapes.end.max() >= 1_199_990
@@ -117,7 +118,8 @@ def test_a_million_records_are_quick() -> None:
     seconds = []
     for shift in range(6):
         began = time.thread_time()
-        shapes, seen = pyramid.view((shift * 10**6, 10**9 + shift * 10**6), 1200, NONE, rows)
+        window = shift * 10**6, 10**9 + shift * 10**6
+        shapes, seen = pyramid.view(TimeAxis(*window), window, 1200, NONE, rows)
         seconds.append(time.thread_time() - began)
         assert shapes is not None and seen > 990_000 and len(shapes) <= 8 * 1200
     assert min(seconds[1:]) < FROZEN_MS / 1000

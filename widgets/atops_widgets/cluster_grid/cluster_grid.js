@@ -311,10 +311,7 @@ function drawWaits(view, c, now, y) {
 function render(view, c) {
   const now = view.now = shown(view);
   view.cells = [];
-  if (!now.steps) {
-    view.write("No steps of kernel threads yet.", 12, 16, view.width - 24, "quiet");
-    return 32;
-  }
+  if (!now.steps) return 1;
   const top = drawStates(view, c, now);
   const beside = view.width >= WIDE && now.sections.length > 0;
   const width = beside ? Math.round(view.width / 2) - 8 : view.width - 8;

@@ -100,7 +100,7 @@ export function outlineMarks(view) {
 // One view of a widget. `spec` is what the widget's own script gives to `mount`.
 class View {
   constructor(spec, model, el) {
-    const marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: ""};
+    const marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: "", open: []};
     const [id, table] = [Math.random().toString(36).slice(2), model.get("table")];
     Object.assign(this, {spec, model, id, table, marks, scene: null, answered: false, frame: 0, frames: 0});
     Object.assign(this, {texts: [], rects: [], errors: [], ends: []});
@@ -184,7 +184,8 @@ class View {
   // ---- messages
 
   send(message) {
-    this.model.send({view: this.id, ...message});
+    // To a kernel that has been shut down nothing can be sent; that nothing comes back is told.
+    try { this.model.send({"view": this.id, ...message}); } catch {}
   }
 
   asked() {
@@ -207,8 +208,7 @@ class View {
     this.silent = this.pinged;
     this.pinged = true;
     this.redraw();
-    // To a kernel that has been shut down nothing can be sent; that nothing comes back is told.
-    try { this.send({type: "ping"}); } catch {}
+    this.send({type: "ping"});
   }
 
   hear(content, buffers) {
@@ -256,6 +256,12 @@ class View {
   look(cursor) {
     this.mark({cursor});
     if (this.answered) this.send(cursor === null ? {type: "cursor"} : {type: "cursor", at: cursor});
+  }
+
+  // Draw these idle gaps to scale, and fold the others.
+  open(open) {
+    this.mark({open});
+    if (this.answered) this.send({type: "open", gaps: open});
   }
 
   // Mark here at once. Where no Python answers, find the neighbours here and tell the other widgets of the page.

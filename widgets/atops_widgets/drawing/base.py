@@ -17,6 +17,7 @@ import anywidget
 import traitlets
 from IPython.core.interactiveshell import InteractiveShell
 
+from atops.device.call_site import NAMERS
 from atops_widgets.drawing.page import images, module_script, output, page
 from atops_widgets.drawing.scene import Scene, Window, pack, pack_snapshot
 from atops_widgets.drawing.theme import LAYOUT, Theme, kind_table, style_sheet
@@ -24,9 +25,16 @@ from atops_widgets.feed.feed import NOTHING, Feed, FeedSource, feed_of
 from atops_widgets.feed.links import saved_links
 from atops_widgets.feed.pace import Flow, call_soon
 
-__all__ = ("LIVE", "FeedWidget", "TraceWidget", "publish")
+__all__ = ("LIVE", "FeedWidget", "TraceWidget", "cell_shown", "publish")
 
 TEXTS: Final = 100_000  # different names that a page is told
+FARTHEST: Final = 1 << 62  # nanoseconds that a page may name
+
+
+def cell_shown(file: str) -> str | None:
+    """Return what the file of a notebook's cell is called, `In[5]`; None for other files. From any thread."""
+    known = InteractiveShell.instance().compile.format_code_name(file) if InteractiveShell.initialized() else None
+    return None if known is None else known[1]
 
 
 class FeedWidget(anywidget.AnyWidget):
@@ -46,6 +54,8 @@ class FeedWidget(anywidget.AnyWidget):
     paused = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, feed: Feed, **traits: Any) -> None:
+        if cell_shown not in NAMERS:
+            NAMERS.append(cell_shown)
         self.feed = feed
         self._displays: list[str] = []
         self._follower = 0  # the thread that sets the traits to what the feed has
@@ -321,12 +331,14 @@ class TraceWidget(FeedWidget):
         """Return what travels as JSON with every frame: the scene's own, the feed's state, the marks."""
         feed = self.feed
         marks, origin = feed.marks(), feed.origin_ns
-        first, last = feed.span()
+        folding, opened = feed.folding(), feed.selection.opened
         return {
             **scene.told,
             **({} if self.legend is None else {"kinds": self.legend()}),
             "origin": origin,  # widgets of one feed have it in common: their marks mean the same
-            "span": [first - origin, last - origin],
+            "span": [folding.first - origin, folding.last - origin],
+            "gaps": [[start - origin, end - origin] for start, end in folding.gaps],
+            "left": folding.left,
             "state": "paused" if feed.paused else "live" if feed.live else "ended",
             "held": len(feed.records),
             "missed": feed.missed,
@@ -336,6 +348,7 @@ class TraceWidget(FeedWidget):
             "marks": {
                 "seq": marks.seq, "before": marks.before, "after": marks.after, "place": marks.place,
                 "text": marks.text, "cursor": None if marks.cursor_ns is None else marks.cursor_ns - origin,
+                "open": sorted(start - origin for start in opened),
             },
         }  # fmt: skip
 
@@ -363,12 +376,8 @@ class TraceWidget(FeedWidget):
             case {"type": "window"}:
                 self.window = Window.asked(content, self.feed.origin_ns)
                 self._dirty = True
-            case {"type": "select", "seq": int(seq)}:
-                self.feed.selection.select(seq)
-            case {"type": "cursor", "at": int(at) | float(at)}:
-                self.feed.selection.look_at(self.feed.origin_ns + int(at))
-            case {"type": "cursor"}:
-                self.feed.selection.look_at(None)
+            case {"type": "select" | "cursor" | "open"}:
+                self._mark(content)
             case {"type": "pause", "on": bool(on)}:
                 (self.feed.pause if on else self.feed.resume)()
             case {"type": "text" | "ping" as kind}:
@@ -376,6 +385,20 @@ class TraceWidget(FeedWidget):
             case _:
                 self.heard(content)
         self.feed.wake()
+
+    def _mark(self, content: Mapping[str, object]) -> None:
+        """Select a command, move the time cursor, or say which idle gaps are drawn to scale."""
+        selection, origin = self.feed.selection, self.feed.origin_ns
+        match content:
+            case {"type": "select", "seq": int(seq)}:
+                selection.select(seq)
+            case {"type": "cursor", "at": int(at) | float(at)}:
+                selection.look_at(origin + int(at))
+            case {"type": "cursor"}:
+                selection.look_at(None)
+            case {"type": "open", "gaps": [*starts]}:
+                whole = (start for start in starts if isinstance(start, int | float) and abs(start) < FARTHEST)
+                selection.open(origin + int(start) for start in whole)
 
     def __repr__(self) -> str:
         chosen = self.feed.selection.seq

@@ -36,6 +36,15 @@ SIGN: Final = re.compile(
     r"| ([-+/%]) (?![-+/])"  # not where two would become one
 )
 CONSTANTS: Final = re.compile(r"^(const [^;\n]*);\nconst ", re.MULTILINE)  # two statements, which may be one
+# Names outside of texts, but for those of properties.
+NAME: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?:(?<=\.\.\.)|(?<![.\w$]))[a-zA-Z]\w{3,}\b')
+CALLED: Final = re.compile(r"^(?:(?:async )?function |const )(\w+)(?:\(| = \()", re.MULTILINE)
+# Where one is handed on by its name alone, or a property or a method has it.
+ELSEWHERE: Final = r"(?<![.\w])(?<!: )(?<!=> ){0}\b(?!\(| = \()|^ +{0}\(.*\{{$"
+# One name in brackets before an arrow, which needs none; and what keeps a name, for which another word does as well.
+LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst (?=[\w$\[{])")
+MOST: Final = {"view": "$", "event": "_", "rect": "$_"}  # names that no property has
+CONSTANT: Final = re.compile(r"\b([A-Z][A-Z_]{3,}) = ")
 TRAILING: Final = re.compile(r",(?=\n[\])}])")
 FUNCTION: Final = re.compile(r"^export (?:async )?function (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
 EXPORT: Final = re.compile(r"^export (default\b ?)?", re.MULTILINE)
@@ -51,7 +60,17 @@ def _small(text: str) -> str:
     while (fewer := CONSTANTS.sub(r"\1,", bare)) != bare:
         bare = fewer
     bare = NEEDLESS.sub("", TRAILING.sub("", bare))
-    return SIGN.sub(lambda match: match[1] or match[2] or match[3] or "", bare)
+    shorter = _shorter(text)
+    bare = SIGN.sub(lambda match: match[1] or match[2] or match[3] or "", bare)
+    bare = NAME.sub(lambda match: shorter.get(match[0], match[0]), bare)
+    return LONGER.sub(lambda match: f"{match[1]}=>" if match[1] else "let ", bare)
+
+
+def _shorter(text: str) -> dict[str, str]:
+    """Return shorter names: of what is named most, of constants, and of functions that are called or values."""
+    names = [name for name in CALLED.findall(text) if not re.search(ELSEWHERE.format(name), text, re.MULTILINE)]
+    names += dict.fromkeys(CONSTANT.findall(text))
+    return {**MOST, **{name: f"${number}" for number, name in enumerate(names)}}
 
 
 def _shared(names: Iterable[str], own: str) -> str:

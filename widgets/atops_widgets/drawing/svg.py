@@ -6,18 +6,19 @@ Outlines are as in the page's script: solid for what is selected, dashed for wha
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from itertools import count
+from itertools import chain, count, pairwise
 from math import ceil, log10
 from typing import Final, TypeAlias
 
 from atops.trace.text import format_ns
 from atops_widgets.drawing.theme import GAPS, HATCHES, NAMES, STYLES, THINNEST, Theme, style_sheet
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.feed import NOTHING, Marks
 from atops_widgets.feed.host import HOST
 
-__all__ = ("Drawing", "MarkPlace", "fit", "mark_races", "moment", "outline", "sentence", "ticks")
+__all__ = ("Drawing", "MarkPlace", "fit", "mark_gaps", "mark_races", "moment", "outline", "sentence", "ticks")
 
 LETTER: Final = 6.6  # pixels that a letter of 12 px takes, about
 NUMBERS: Final = count()
@@ -143,19 +144,24 @@ def fit(text: str, room: float) -> str:
     return f"{text[: most - 1]}…" if most > 2 else ""
 
 
-def ticks(start: int, end: int, width: float) -> list[int]:
-    """Return round moments for an axis, about one in every 90 pixels."""
-    rough = max(1.0, (end - start) * 90 / max(width, 1))
+def ticks(start: int, end: int, width: float, axis: TimeAxis | None = None) -> list[int]:
+    """Return round moments for an axis, about one in every 90 pixels, and none in what it folds."""
+    gaps = [gap for gap in axis.gaps if gap[1] > start and gap[0] < end] if axis is not None else []
+    length = end - start if axis is None else float(axis.place(end) - axis.place(start))
+    rough = max(1.0, length * 90 / max(width, 1))
     power = 10 ** (len(str(int(rough))) - 1)
     step = next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    return list(range(-(-start // step) * step, end + 1, step))
+    edges = [start, *chain.from_iterable(gaps), end]
+    stretches = zip(edges[::2], edges[1::2], strict=True)
+    return [at for begin, stop in stretches for at in range(-(-begin // step) * step, stop + 1, step)]
 
 
 def moment(at: int, others: list[int]) -> str:
     """Return what an axis says at one of its moments: as many digits as tell it from the others."""
+    step = min((later - at for at, later in pairwise(others)), default=0)
     for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if len(others) > 1 and abs(at) >= scale:
-            digits = max(0, ceil(log10(scale / (others[1] - others[0])) - 1e-9))
+        if step > 0 and abs(at) >= scale:
+            digits = max(0, ceil(log10(scale / step) - 1e-9))
             text = f"{at / scale:.{digits}f}"
             return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
     return format_ns(at) if at else "0"
@@ -183,6 +189,17 @@ def outline(drawing: Drawing, places: Iterable[MarkPlace], marks: Marks) -> None
             for stroke, thick, dashes in (("page", 5.0, ""), (colour, wide, dash)):
                 more = f'stroke="{drawing.fill(stroke)}" stroke-width="{thick}" stroke-dasharray="{dashes}"'
                 drawing.rect(x - 1.5, y - 1.5, max(width, 2) + 3, height + 3, "none", f'{more} data-mark="{colour}"')
+
+
+def mark_gaps(drawing: Drawing, axis: TimeAxis, x_of: Callable[[int], float], top: float, bottom: float) -> None:
+    """Draw what is left of folded gaps: a dashed frame, and how long each is where that has room."""
+    for start, end in axis.gaps:
+        left, right = x_of(start), x_of(end)
+        length = format_ns(end - start)
+        frame = f'stroke="{drawing.fill("line")}" stroke-dasharray="4 3" data-idle=""'
+        drawing.rect(left + 1.5, top, right - left - 3, bottom - top, "page", frame, f"{length} idle, folded")
+        if right - left > 40:
+            drawing.text(left + 5, top + 16, length, "quiet")
 
 
 def mark_races(

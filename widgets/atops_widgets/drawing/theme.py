@@ -126,6 +126,9 @@ border:1px solid var(--grid);border-radius:4px;box-sizing:border-box;max-width:1
 .atops-title{font-weight:600;margin-right:6px}
 .atops button,.atops select{font:inherit;color:var(--ink);background:var(--band);border:1px solid var(--line);
 border-radius:4px;padding:1px 8px;min-height:24px;cursor:pointer}
+.atops input[type=search]{font:inherit;color:var(--ink);background:var(--page);border:1px solid var(--line);
+border-radius:4px;padding:1px 6px;min-height:24px}
+.atops input::placeholder{color:var(--quiet);opacity:1}
 .atops button[aria-pressed=true]{background:var(--ink);color:var(--page)}
 .atops button:disabled,.atops input:disabled{opacity:.5;cursor:default}
 .atops :focus-visible{outline:2px solid var(--select);outline-offset:1px}

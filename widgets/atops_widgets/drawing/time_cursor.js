@@ -33,8 +33,8 @@ export function scrubbing(view, begins, timeAt) {
   view.listen(canvas, "pointermove", (event) => {
     const rect = view.scene && view.hit(event.offsetX, event.offsetY);
     if (held) scrub(view, timeAt(event.offsetX));
-    canvas.title = rect ? view.spec.words(view, rect) : "";
-    canvas.style.cursor = rect?.seq >= 0 ? "pointer" : "default";
+    canvas.title = rect ? rect.text || view.spec.words(view, rect) : "";
+    canvas.style.cursor = rect?.seq >= 0 || rect?.gap !== undefined ? "pointer" : "default";
   });
   view.listen(canvas, "lostpointercapture", () => held = false);
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -37,6 +37,7 @@ from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load
 from atops.trace.text import sentence
 from atops.trace.words import race_sentence
+from atops_widgets.feed.axis import Axes, TimeAxis
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.host import HOST, HostLog
 from atops_widgets.feed.links import Links, line_of
@@ -68,11 +69,15 @@ class Marks:
 
 
 class Selection:
-    """The selected operation and the moment of the time cursor (None: the newest). Any thread may change it."""
+    """The selected operation, the moment of the time cursor (None: the newest), and the idle gaps that are not folded.
+
+    Any thread may change it.
+    """
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed = changed
         self._state: tuple[int, int | None] = NOTHING, None
+        self.opened: frozenset[int] = frozenset()  # the moments at which these gaps begin
 
     @property
     def seq(self) -> int:
@@ -91,6 +96,11 @@ class Selection:
     def look_at(self, cursor_ns: int | None) -> None:
         """Move the time cursor to a moment; None puts it to the newest."""
         self._set(self._state[0], cursor_ns)
+
+    def open(self, starts: Iterable[int]) -> None:
+        """Draw the idle gaps that begin at these moments to scale, and fold all others."""
+        self.opened = frozenset(starts)
+        self._changed()
 
     def _set(self, seq: int, cursor_ns: int | None) -> None:
         if (seq, cursor_ns) != self._state:
@@ -151,13 +161,13 @@ class Feed:
         self.names = TraceNames()
         self.origin_ns = 0
         self._origin_known = False  # before anything was read
-        self.version = self.missed = 0
+        self.version = self.missed = self.marks_version = 0
         self.paused = False
         self.stopped = driver is None
         self.selection = Selection(self._marks_changed)
-        self.marks_version = 0
         self._marks: tuple[tuple[int, int], Marks] = (0, 0), Marks()
         self._links: tuple[int, Links] | None = None
+        self._axes = Axes()
         self._tracer: Tracer | None = driver.tracer if driver is not None else None
         self._position = 0 if driver is None else -1  # -1: nothing was read yet, so nothing can have been missed
         self._detail_position: Position | None = None
@@ -353,13 +363,17 @@ class Feed:
                 self._marks = key, self._find_marks()
             return self._marks[1]
 
-    def span(self) -> tuple[int, int]:
-        """Return when the first thing held began and the last one ended, in nanoseconds of the driver's clock."""
+    def folding(self) -> TimeAxis:
+        """Return the axis of time with all of its idle gaps folded: from the first thing that is held to the last."""
         with self.lock:
-            if not len(self.records):
-                return self.origin_ns, self.origin_ns
-            started = self.records["started_ns"]
-            return int(min(started.min(), self.records["finished_ns"].min())), int(self.records["finished_ns"].max())
+            details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
+            since = [np.maximum(at, self.since_ns) if self.since_ns else at for at in details]
+            return self._axes.folded(self.version, (self.records, self.host.rows), since, self.origin_ns)
+
+    def axis(self) -> TimeAxis:
+        """Return the axis of time as all widgets draw it: the same object until it changes."""
+        with self.lock:
+            return self._axes.drawn(self.folding(), self.selection.opened)
 
     # ---- running
 

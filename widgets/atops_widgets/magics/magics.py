@@ -21,6 +21,7 @@ from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe
 from atops.trace.awaited import awaited
 from atops.trace.text import format_bytes
+from atops_widgets.drawing.base import cell_shown
 from atops_widgets.feed.columns import plural
 from atops_widgets.magics.checking import check_cell
 from atops_widgets.magics.failure_text import SHOWN, show_failure
@@ -206,7 +207,8 @@ class Extension:
         for kind, name in MAGICS:
             shell.magics_manager.register_function(getattr(self, name), kind, name)
         shell.set_custom_exc(SHOWN, show_failure)  # type: ignore[no-untyped-call]  # IPython has no types
-        NAMERS.append(self.cell)
+        if cell_shown not in NAMERS:
+            NAMERS.append(cell_shown)
 
     def remove(self) -> None:
         """Take all of it away."""
@@ -217,12 +219,8 @@ class Extension:
         for kind, name in MAGICS:
             shell.magics_manager.magics[kind].pop(name, None)
         shell.custom_exceptions, shell.CustomTB = self._before
-        NAMERS.remove(self.cell)
-
-    def cell(self, file: str) -> str | None:
-        """Return the name to show for the file of a cell, `In[5]`; None for other files. From any thread."""
-        known = self._shell.compile.format_code_name(file)
-        return None if known is None else known[1]
+        if cell_shown in NAMERS:
+            NAMERS.remove(cell_shown)
 
     def timeline(self, _line: str, _cell: str) -> None:
         """Show what the device did while this cell ran: `%%timeline`, or `%%timeline board` for a driver of yours.

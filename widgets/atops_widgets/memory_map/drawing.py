@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
+
+import numpy as np
 
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing, moment, sentence, ticks
 from atops_widgets.drawing.theme import STYLES
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Marks
 from atops_widgets.memory_map.history import Curve, Scratch
@@ -111,8 +115,10 @@ class Canvas:
     def head(self, name: str, text: str) -> None:
         """Add the line that names a device and says how full it is."""
         self.sketch.text(8, self.y + 13, name, ROOM, style="b")
-        self.sketch.text(MARGIN, self.y + 13, text, self.lane_width)
-        self.y += HEAD
+        lines = textwrap.wrap(text, int(self.lane_width / LETTER))
+        for row, line in enumerate(lines):
+            self.sketch.text(MARGIN, self.y + 13 + 15 * row, line, self.lane_width)
+        self.y += HEAD + 15 * (len(lines) - 1)
 
     def lane(self, lane: Lane) -> None:
         """Add a bank's captions, the ground of its shapes, its addresses and the breaks between them."""
@@ -147,7 +153,7 @@ class Canvas:
         sketch.spot(left, y, right - left, SHAPE, f"{format_bytes(size)} free, not drawn to scale")
 
     def curve(
-        self, block: Told, curve: Curve, span: tuple[int, int], free: tuple[Column, Column], number: int
+        self, block: Told, curve: Curve, axis: TimeAxis, free: tuple[Column, Column], number: int
     ) -> None:
         """Add bytes in use over time with their peak, and how much of what was free was not the largest free range.
 
@@ -158,7 +164,7 @@ class Canvas:
         bottom, most = top + CURVE - 2, max(1, block["peak"])
         scale = (CURVE - 16) / most
         sketch.box(MARGIN, top, self.lane_width, CURVE, "band")
-        self._times(span, top)
+        self._times(axis, top)
         points = _outline(curve, MARGIN, self.lane_width, bottom, scale)
         sketch.line([MARGIN, bottom, *points, self.right, bottom], "k12", alpha=0.28)
         sketch.line(points, "k12", 1.5)
@@ -167,24 +173,24 @@ class Canvas:
         for row, (text, colour) in enumerate(_figures(block)):
             sketch.text(20, top + 10 + 16 * row, text, ROOM - 6, colour)
         moments, shares = free
-        line = [
-            value
-            for at, share in zip(moments.tolist(), shares.tolist(), strict=True)
-            for value in (self._x(at, span), bottom - share * (CURVE - 16))
-        ]
-        if line:
-            sketch.line(line, "before", 1.8, "2 3")
+        if len(moments):
+            line = np.stack([self._x(moments, axis), bottom - shares * (CURVE - 16)], 1)
+            sketch.line(line.ravel().tolist(), "before", 1.8, "2 3")
+        for start, end in axis.gaps:
+            left, right = self._x(start, axis), self._x(end, axis)
+            sketch.box(left, top, right - left, CURVE, "page")
+            sketch.frame(left + 1.5, top, right - left - 3, CURVE, "line", "4 3")
         sketch.spot(MARGIN, top, self.lane_width, CURVE,
                     f"bytes in use of {block['name']} over time; click to look at a moment", curve=number)  # fmt: skip
         self.y += CURVE + BELOW
 
-    def _x(self, at: float, span: tuple[int, int]) -> float:
-        return MARGIN + (at - span[0]) * self.lane_width / max(1, span[1] - span[0])
+    def _x(self, at: Column | int, axis: TimeAxis) -> Any:
+        return MARGIN + axis.place(at) * self.lane_width / max(1, axis.place(axis.last))
 
-    def _times(self, span: tuple[int, int], top: float) -> None:
-        moments = ticks(*span, self.lane_width)
+    def _times(self, axis: TimeAxis, top: float) -> None:
+        moments = ticks(axis.first, axis.last, self.lane_width, axis)
         for at in moments:
-            x, text = self._x(at, span), moment(at, moments)
+            x, text = self._x(at, axis), moment(at, moments)
             self.sketch.line([x, top, x, top + CURVE + 4], "grid")
             room = self.right - x - 4
             if room > 7 * len(text):
@@ -258,15 +264,11 @@ def _figures(block: Told) -> list[tuple[str, str]]:
 def _outline(curve: Curve, left: float, width: float, bottom: float, scale: float) -> list[float]:
     """Return the points of a step curve: each pixel's highest figure, then its last; level parts are two points."""
     count = len(curve.high)
-    points: list[float] = []
-    y = -1.0
-    for pixel, (high, last) in enumerate(zip(curve.high.tolist(), curve.last.tolist(), strict=True)):
-        for value, at in ((high, pixel), (last, pixel + 1)):
-            x, level = left + at * width / count, bottom - value * scale
-            if round(level, 1) != round(y, 1):
-                points += [x, y if points else level, x, level]
-                y = level
-    return [*points, left + width, y] if points else [left, bottom, left + width, bottom]
+    level = np.round(bottom - np.stack([curve.high, curve.last], 1).ravel() * scale, 1)
+    x = left + np.stack([np.arange(count), np.arange(1, count + 1)], 1).ravel() * width / count
+    turns = np.flatnonzero(np.diff(level)) + 1
+    corners = np.stack([x[turns], level[turns - 1], x[turns], level[turns]], 1).ravel().tolist()
+    return [left, float(level[0]), *corners, left + width, float(level[-1])]
 
 
 NAMES: Final = ("lane", "left", "right", "state", "count", "fill", "size", "generation", "offset", "site", "freed_site")

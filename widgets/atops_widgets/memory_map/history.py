@@ -237,12 +237,8 @@ class Curve:
     last: Column
 
 
-def thin_steps(steps: Steps, span: tuple[int, int], pixels: int) -> Curve:
-    """Return the steps between two moments in so many pixels; every peak is kept."""
-    number = np.arange(pixels + 1)
-    whole, rest = divmod(max(1, span[1] - span[0]), pixels)
-    edges = span[0] + number * whole + number * rest // pixels  # the product of both would be too large for some years
-    edges[-1] += 1
+def thin_steps(steps: Steps, edges: Column) -> Curve:
+    """Return the steps in pixels, of which these moments are the edges; every peak is kept."""
     bounds = np.searchsorted(steps.at_ns, edges, "left")
     value = np.append(steps.value, 0)  # so that a bound may stand behind the last
     before = np.where(bounds > 0, value[bounds - 1], 0)

@@ -1,4 +1,5 @@
 import { BOLD, PLAIN, formatBytes, formatNs, mount, node, stepped } from "../drawing/base.js";
+import { momentAt, placing } from "../drawing/time_axis.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
 // As in drawing.py, which lays out all but the shapes.
@@ -246,8 +247,12 @@ function drawTouches(view, c) {
   }
 }
 
-function drawCursor(view, top) {
-  const [start, end] = view.scene.window, at = view.marks.cursor ?? end;
+// The axis as Python has drawn it: on a page without Python a gap that is opened stays folded here.
+const drawnAxis = ({scene}) => ({scene, marks: scene.marks});
+
+function drawMoment(view, top) {
+  const {window} = view.scene;
+  const [start, end, at] = [...window, view.marks.cursor ?? window[1]].map(placing(drawnAxis(view)));
   const part = Math.min(1, Math.max(0, (at - start) / (end - start)));
   const x = MARGIN + part * laneWidth(view);
   view.fillBox("cursor", x - 1, top - 4, 2, CURVE + 4);
@@ -260,7 +265,7 @@ function draw(view, c) {
   drawShapes(view, c);
   if (scene.tops.length > 1) view.write("▸", 10, scene.tops[view.lane] + 12, 12);
   drawTouches(view, c);
-  for (const top of scene.curves) drawCursor(view, top);
+  for (const top of scene.curves) drawMoment(view, top);
   for (const rect of view.rects) if (rect.generation >= 0 && rect.generation === view.generation) view.outline(rect, "select");
 }
 
@@ -327,8 +332,8 @@ function showValues(view, found) {
 function listenToPointer(view) {
   const {canvas} = view;
   scrubbing(view, (event) => view.hit(event.offsetX, event.offsetY)?.curve >= 0, (x) => {
-    const [start, end] = view.scene.window;
-    return start + ((x - MARGIN) / laneWidth(view)) * (end - start);
+    const axis = drawnAxis(view), [start, end] = view.scene.window.map(placing(axis));
+    return momentAt(axis, start + ((x - MARGIN) / laneWidth(view)) * (end - start));
   });
   view.listen(canvas, "dblclick", (event) => {
     const rect = view.hit(event.offsetX, event.offsetY);

@@ -10,6 +10,7 @@ import numpy as np
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.theme import STYLES
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
@@ -79,16 +80,12 @@ class MemoryPicture:
             self._steps[device] = key, joined
         return self._steps[device][1]
 
-    def span(self) -> tuple[int, int]:
-        """Return the time from the first to the last thing known."""
-        first, last = self.feed.span()
-        at = self.feed.changes["at_ns"]
-        if len(at):
-            known = len(self.feed.records) > 0
-            first, last = (min(first, int(at[0])), max(last, int(at[-1]))) if known else (int(at[0]), int(at[-1]))
-        elif len(self._samples()):
-            first, last = min(first, int(self._samples()[0, 0])), max(last, int(self._samples()[-1, 0]))
-        return first, max(last, first + 1)
+    def axis(self) -> TimeAxis:
+        """Return the axis of time of all widgets; of a trace that has samples of memory alone that of these."""
+        axis, samples = self.feed.axis(), self._samples()
+        if axis.last > axis.first or not len(samples):
+            return axis
+        return TimeAxis(int(samples[0, 0]), int(samples[-1, 0]))
 
     def _samples(self) -> Column:
         if self._early is None:
@@ -118,14 +115,14 @@ class MemoryPicture:
             lanes += found
             says.append(block["say"])
         more = max(0, len(devices) - first - len(shown))
-        if more or not devices:
-            canvas.note(f"and {more} more devices (Page Down)" if more else self.nothing())
+        if more:
+            canvas.note(f"and {more} more devices (Page Down)")
         self._draw_scratch(canvas, shown)
         shapes, ranges = sum(len(lane.groups) for lane in lanes), sum(int(lane.groups.count.sum()) for lane in lanes)
         columns = _shape_columns(self.history, lanes, feed.origin_ns) | _axis_columns(lanes) | touches.columns(lanes)
         say = "; ".join(says) or self.nothing()
         return Scene({
-            "window": [moment - feed.origin_ns for moment in self.span()], "width": canvas.width,
+            "window": [self.axis().first - feed.origin_ns, self.axis().last - feed.origin_ns], "width": canvas.width,
             "height": canvas.y, "tops": canvas.lanes, "curves": canvas.curves, "items": canvas.sketch.items,
             "cursors": self._cursors(canvas), "marked": feed.selection.seq, "lanes": [lane.told() for lane in lanes],
             "first": first, "count": len(devices), "places": self.words.places(lanes),
@@ -181,7 +178,8 @@ class MemoryPicture:
     # ---- what stands around the shapes
 
     def _draw(self, canvas: Canvas, lanes: list[Lane], block: Mapping[str, Any], place: int) -> None:
-        span, origin, device = self.span(), self.feed.origin_ns, block["device"]
+        axis, origin, device = self.axis(), self.feed.origin_ns, block["device"]
+        span = axis.first, max(axis.last, axis.first + 1)
         canvas.head(block["name"], block["state"])
         for lane in lanes:
             canvas.lane(lane)
@@ -191,8 +189,9 @@ class MemoryPicture:
         steps = self.steps(device)
         free = np.array([block["capacity"] - steps.at(at) for at in moments.tolist()], np.float64)
         shares = np.clip(1 - largest / np.maximum(free, 1), 0, 1)
-        relative = span[0] - origin, span[1] - origin
-        canvas.curve(block, thin_steps(steps, span, PIXELS), relative, (moments - origin, shares), place)
+        edges = axis.moment(np.linspace(0, axis.place(span[1]), PIXELS + 1))
+        edges[-1] += 1
+        canvas.curve(block, thin_steps(steps, edges), axis.since(origin), (moments - origin, shares), place)
 
     def _draw_scratch(self, canvas: Canvas, shown: list[int]) -> None:
         """Sketch L1 and L2 of the kernel that ran at the moment shown, if its threads told of them."""
@@ -212,9 +211,9 @@ class MemoryPicture:
 
     def _cursors(self, canvas: Canvas) -> list[list[float]]:
         """Return where the moment looked at crosses the curves: x, top and bottom of each line."""
-        first, last = self.span()
-        at = self.feed.selection.cursor_ns
-        part = 1.0 if at is None else min(1.0, max(0.0, (at - first) / (last - first)))
+        axis, at = self.axis(), self.feed.selection.cursor_ns
+        end = float(axis.place(axis.last))
+        part = 1.0 if at is None or end <= 0 else min(1.0, max(0.0, float(axis.place(at)) / end))
         return [[MARGIN + part * canvas.lane_width, top - 4, top + CURVE] for top in canvas.curves]
 
     def _sampled(self, device: int, span: tuple[int, int]) -> tuple[Column, Column]:

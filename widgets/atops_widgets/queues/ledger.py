@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from atops.base.trace.records import Kind, Phase, Status
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import IS_WAIT, Column, Columns
 from atops_widgets.feed.feed import CAPACITY
 
 __all__ = (
-    "NEVER", "NEWEST", "Held", "Ledger", "States", "Token", "TokenState", "chosen_streams", "holding", "moment_of",
-    "queued",
+    "NEVER", "NEWEST", "Held", "Ledger", "States", "Token", "TokenState", "chosen_streams", "holding", "queued",
 )  # fmt: skip
 
 NEVER: Final = int(np.iinfo(np.int64).max)
@@ -327,27 +327,22 @@ def _latest(moments: Mapping[str, Column], seqs: Column, at_ns: int) -> Column:
 BINS: Final = 240  # parts of the time that the strip shows
 
 
-def queued(ledger: Ledger, origin_ns: int, bins: int = BINS) -> tuple[list[int], Column, int]:
-    """Return from when to when, the most commands that were not over within each of so many parts of it, and a moment
-    at which most of all were. What comes and goes within one part counts, too.
+def queued(ledger: Ledger, axis: TimeAxis, bins: int = BINS) -> tuple[Column, Column, int]:
+    """Return the edges of so many parts of an axis, the most commands that were not over within each, and a moment at
+    which most of all were. What comes and goes within one part counts, too.
     """
+    edges = axis.moment(np.linspace(0, axis.place(axis.last), bins + 1))
     if not len(ledger):
-        return [0, 1], np.zeros(bins, np.uint32), 0
+        return edges, np.zeros(bins, np.uint32), 0
     submitted, ended = ledger["submitted"], ledger["ended"]
     over = ended[ended < NEVER]
     at = np.concatenate([over, submitted])
     order = np.argsort(at, kind="stable")  # of one moment the ends come first: what is over then is not counted
     at = at[order]
     held = np.cumsum(np.where(order < len(over), -1, 1))
-    first, last = int(at[0]), max(int(at[-1]), int(at[0]) + 1)
-    place = np.minimum((at - first) * (bins / (last - first + 1)), bins - 1).astype(np.int64)
+    place = np.clip(np.searchsorted(edges, at, "right") - 1, 0, bins - 1)
     most = np.zeros(bins, np.int64)
     np.maximum.at(most, place, held)
     before = np.searchsorted(place, np.arange(bins)) - 1  # what a part begins with
     most = np.maximum(most, np.where(before >= 0, held[before], 0))
-    return [first - origin_ns, last - origin_ns], most.astype(np.uint32), int(at[np.argmax(held)]) - origin_ns
-
-
-def moment_of(strip: list[int], number: int, parts: int) -> int:
-    """Return the end of one of so many equal parts of the time that a strip shows."""
-    return strip[0] + (strip[1] - strip[0]) * (number + 1) // parts
+    return edges, most.astype(np.uint32), int(at[np.argmax(held)])

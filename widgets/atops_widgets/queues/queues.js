@@ -1,5 +1,5 @@
 import { BOLD, MONO, formatBytes, formatNs, mount, outlineMarks } from "../drawing/base.js";
-import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { clickGap, drawAxis, drawCursor, momentAt, placing, toggleGaps } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, nudge, scrubbing } from "../drawing/time_cursor.js";
 
@@ -204,26 +204,26 @@ function goBack(view) {
 // ---- how much was queued over time, and the cursor
 
 const strip = (view) => {
-  const [start, end] = view.scene.strip;
-  const scale = (view.width - MARGIN - RIGHT) / Math.max(end - start, 1);
-  return {start, end, x: (at) => MARGIN + (at - start) * scale, at: (x) => start + (x - MARGIN) / scale};
+  const [start, end] = view.scene.strip, place = placing(view), from = place(start);
+  const scale = (view.width - MARGIN - RIGHT) / Math.max(place(end) - from, 1);
+  const at = (x) => momentAt(view, from + (x - MARGIN) / scale);
+  return {start, end, at, x: (at) => MARGIN + (place(at) - from) * scale};
 };
 
 function drawStrip(view, c) {
   const {start, end, x} = strip(view);
-  const {queued} = view.scene.columns, base = TOP - 12, height = 32;
+  const {queued, edges} = view.scene.columns, base = TOP - 12, height = 32;
   const most = queued.reduce((one, other) => Math.max(one, other), 1);
   view.write("queued over time", 8, 18, MARGIN - 16, "quiet");
   view.write(`at most ${most.toLocaleString("en")}`, 8, 18 + LINE, MARGIN - 16, "quiet");
-  drawAxis(view, start, end, view.width - MARGIN, x, 9, 16, base);
-  const step = (view.width - MARGIN - RIGHT) / queued.length;
+  drawAxis(view, start, end, x, 9, 16, base);
   c.fillStyle = view.colour("line");
   c.beginPath();
   c.moveTo(MARGIN, base);
   queued.forEach((count, i) => {
     const top = base - (count ? Math.max(1.5, (count / most) * height) : 0);
-    c.lineTo(MARGIN + i * step, top);
-    c.lineTo(MARGIN + (i + 1) * step, top);
+    c.lineTo(x(edges[i]), top);
+    c.lineTo(x(edges[i + 1]), top);
   });
   c.lineTo(view.width - RIGHT, base);
   c.fill();
@@ -258,6 +258,7 @@ function draw(view, c) {
   const {rows, columns} = view.scene;
   const {found, bottom} = placed(view);
   view.gaps = [];
+  if (!rows.length) return;
   drawStrip(view, c);
   const own = rows.map(() => []);
   columns.row.forEach((row, i) => own[row].push(i));
@@ -265,8 +266,7 @@ function draw(view, c) {
   drawArrows(view, c);
   outlineMarks(view);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
-  if (!rows.length) view.write("Nothing was enqueued yet.", 16, TOP + 12, view.width - 32, "quiet");
-  else drawKey(view, c, bottom + 8);
+  drawKey(view, c, bottom + 8);
   const more = view.scene.streams - rows.length;
   if (more > 0) {
     const text = `${more.toLocaleString("en")} more streams, those with work first (Page Up, Page Down)`;
@@ -288,6 +288,7 @@ export default mount({
   draw,
   height(view) {
     goBack(view);
+    if (!view.scene.rows.length) return 1;
     return placed(view).bottom + below(view) + (view.scene.streams > view.scene.rows.length ? 18 : 0);
   },
   setup(view) {
@@ -313,6 +314,6 @@ export default mount({
   span: (view) => view.scene.strip,
   pages: ({scene}) => [scene.rows.length, scene.streams - scene.rows.length],
   words,
-  click: (view, rect, event) => clickRace(view, event),
-  keys: {...TIME_KEYS, r: (view) => stepRaced(view, 1), R: (view) => stepRaced(view, -1)},
+  click: (view, rect, event) => clickRace(view, event) || clickGap(view, rect),
+  keys: {...TIME_KEYS, i: toggleGaps, r: (view) => stepRaced(view, 1), R: (view) => stepRaced(view, -1)},
 });

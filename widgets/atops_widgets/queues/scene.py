@@ -9,9 +9,10 @@ import numpy as np
 
 from atops.trace.text import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import NOTHING, Feed
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, TokenState, chosen_streams, holding, moment_of, queued
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, TokenState, chosen_streams, holding, queued
 from atops_widgets.queues.words import Words
 
 __all__ = ("MOST_ROWS", "Board")
@@ -32,7 +33,7 @@ class Board:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.ledger = Ledger()
-        self._strip: tuple[int, list[int], Column, int] = 0, [0, 1], np.zeros(0, np.uint32), 0
+        self._strip: tuple[int, TimeAxis | None, tuple[Column, Column, int]] = 0, None, (NONE, NONE, 0)
 
     def scene(self, window: Window, most: int = MOST_ROWS) -> Scene:
         """Return what the streams held at the cursor, or hold now; in a trace that is over, where most was queued.
@@ -41,19 +42,20 @@ class Board:
         """
         feed, ledger = self.feed, self.ledger
         ledger.update(feed.moments, feed.records)
-        strip, bins, most_at = self._over_time()
+        edges, bins, most_at = self._over_time()
+        origin, axis = feed.origin_ns, feed.axis()
         cursor = feed.selection.cursor_ns
         fullest = cursor is None and not feed.live and bool(len(ledger)) and int(ledger["ended"].max()) < NEVER
         if fullest:
-            cursor = most_at + feed.origin_ns
+            cursor = most_at
         picture = self._at(cursor, window, most, MOST_TOKENS)
-        told = {**picture.told, "strip": strip, "fullest": fullest}
+        told = {**picture.told, "strip": [axis.first - origin, axis.last - origin], "fullest": fullest}
         told["say"] = ("when most was queued, " if fullest else "") + told["say"]
         if (frames := whole_option(window.options, "frames")) > 0:
             frames = min(frames, MOST_FRAMES if len(ledger) <= EXACT else FEW_FRAMES)
-            moments = [moment_of(strip, number, frames) + feed.origin_ns for number in range(frames)]
+            moments = axis.moment(axis.place(axis.last) * np.arange(1, frames + 1) / frames).tolist()
             told["frames"] = [_frame(self._at(each, window, most, IN_FRAMES)) for each in moments]
-        return Scene(told, {**picture.columns, "queued": bins})
+        return Scene(told, {**picture.columns, "queued": bins, "edges": edges - origin})
 
     def _at(self, cursor: int | None, window: Window, most: int, tokens_each: int) -> Scene:
         """Return the picture of a moment; None: of the newest."""
@@ -137,6 +139,8 @@ class Board:
             parts.append(words.stream(int(ledger["where"][waits[0]])) + more)
         parts += [plural(len(held.broken), "command") + " failed, skipped or aborted"] if len(held.broken) else []
         parts += notes if "only" in "".join(notes) else []
+        if not count:
+            notes, parts = [], ["Nothing was enqueued yet." if feed.live else "no commands"]
         return {
             "rows": [self._row(words, stream) for stream in streams],
             "streams": count,
@@ -172,15 +176,14 @@ class Board:
         after += words.heads.seqs[words.heads.cause == seq].tolist()
         return {"before": [each for each in before if each >= 0], "after": after}
 
-    def _over_time(self) -> tuple[list[int], Column, int]:
-        """Return from when to when, how many commands were not over in each part of that time, and when most were."""
-        ledger, count = self.ledger, len(self.ledger)
-        known = self._strip
-        exact = count <= EXACT or not self.feed.live
-        if known[0] and (known[0] == self.feed.version if exact else count < known[0] * STRIP_AGAIN):
-            return known[1:]
-        self._strip = (self.feed.version if exact else count), *queued(ledger, self.feed.origin_ns)
-        return self._strip[1:]
+    def _over_time(self) -> tuple[Column, Column, int]:
+        """Return the edges of parts of the time, how many commands were not over in each, and when most were."""
+        ledger, axis, (count, drawn, found) = self.ledger, self.feed.axis(), self._strip
+        grown = len(ledger) >= count * STRIP_AGAIN
+        if drawn is None or (axis is not drawn if len(ledger) <= EXACT or not self.feed.live else grown):
+            found = queued(ledger, axis)
+            self._strip = len(ledger), axis, found
+        return found
 
 
 def _frame(picture: Scene) -> dict[str, object]:

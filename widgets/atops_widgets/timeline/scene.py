@@ -12,6 +12,7 @@ from atops.trace.summary import critical_path
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.theme import NAMES
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import IS_WAIT, Column, Columns, plural, union
 from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.host import HOST
@@ -19,7 +20,10 @@ from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, 
 
 __all__ = ("Figures", "Timetable", "figures", "following", "sums")
 
+NOTHING_YET: Final = "Nothing has run yet: run the cells that use the device."
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
+MOST_PINS: Final = 8  # rows that stay at the top
+PINNED: Final = -2  # what these have instead of a device
 MOST_ARROWS: Final = 300  # of the longest waits
 EXACT: Final = 100_000  # records that figures are computed of; the newest in view
 EXACT_LIVE: Final = 10_000  # the same while records come, where the time is the driver's
@@ -47,17 +51,18 @@ class Timetable:
         feed = self.feed
         self.pyramid.update(feed.records)
         self.hosts.update(feed.host.rows)
-        span = self._span(window)
+        axis = feed.axis()
+        span = self._span(window, axis)
         rows, (order, folded) = self.pyramid.book.rows, self._order(window)
-        first = max(0, min(whole_option(window.options, "first"), len(order) - 1)) if order else 0
-        shown = order[first : first + MOST_ROWS]
+        pinned, first, page = self._page(window, order)
+        shown = pinned + page
         place = np.full(len(rows) + 1, NO_ROW, np.int32)
         place[shown] = np.arange(len(shown))
         for number in folded:
             place[number] = place[rows.index(rows[number].folds_to or rows[number])]
         marked, hosts = self._marked()
-        shapes, count = self.pyramid.view(span, window.width, marked, place[:-1])
-        done, _ = self.hosts.view(span, window.width, hosts, place[:-1])
+        shapes, count = self.pyramid.view(axis, span, window.width, marked, place[:-1])
+        done, _ = self.hosts.view(axis, span, window.width, hosts, place[:-1])
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
         columns = self._all_shapes(shapes, done) | _both(self._arrow_columns(span, place), self._host_arrows(place))
@@ -65,9 +70,9 @@ class Timetable:
         thinned = "" if shapes is None else _thinned(shapes, count)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
-            "rows": [self._row(rows[number], folded) for number in shown],
+            "rows": [self._row(rows[number], folded, number in pinned) for number in shown],
             "first": first,
-            "more": max(0, len(order) - first - len(shown)),
+            "more": max(0, len(order) - len(pinned) - first - len(page)),
             "kinds": np.unique(columns["kind"]).tolist(),
             "signs": [*([0] if shapes is not None and shapes.failed.any() else []), *([1] if path else [])],
             "note": plural(count, "record") + thinned + overlap,
@@ -75,7 +80,8 @@ class Timetable:
             "path": asked,
         }
         length = format_ns(span[1] - span[0])
-        told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else "no records yet"
+        nothing = NOTHING_YET if feed.live else "no records"
+        told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else nothing
         if self.feed.races:
             told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
@@ -87,6 +93,15 @@ class Timetable:
         folded = lanes if window.options.get("host") is not True and len(lanes) > FEW_LANES else []
         order = sorted(set(range(len(rows))) - set(folded), key=lambda number: rows[number])
         return [number for number in order if not rows[number].unplaced], folded
+
+    def _page(self, window: Window, order: list[int]) -> tuple[list[int], int, list[int]]:
+        """Return the rows that stay at the top, and of the others the first one shown and those shown."""
+        asked = window.options.get("pins")
+        pins = asked[:MOST_PINS] if isinstance(asked, list) else []
+        pinned = [number for number in order if self.pyramid.book.rows[number].key in pins]
+        rest = [number for number in order if number not in pinned]
+        first = max(0, min(whole_option(window.options, "first"), len(rest) - 1)) if rest else 0
+        return pinned, first, rest[first : first + MOST_ROWS - len(pinned)]
 
     def _all_shapes(self, shapes: Shapes | None, hosts: Shapes | None) -> dict[str, Column]:
         """Return the columns of the host's shapes and of all others, in the order drawn and stepped through."""
@@ -110,20 +125,21 @@ class Timetable:
         in_order: list[int] = seqs[np.argsort(when, kind="stable")].tolist()
         return in_order
 
-    def _span(self, window: Window) -> tuple[int, int]:
-        known = self.feed.span()
+    def _span(self, window: Window, axis: TimeAxis) -> tuple[int, int]:
         length = whole_option(window.options, "length")
         if window.options.get("follow") and length > 0:
-            return known[1] - length, max(known[1], known[1] - length + 1)
-        start, end = window.cut(known)
-        margin = max(1, (end - start) // 100) if window.start_ns is None else 0
+            return axis.last - length, max(axis.last, axis.last - length + 1)
+        start, end = window.cut((axis.first, axis.last))
+        margin = max(1, int(axis.place(end) - axis.place(start)) // 100) if window.start_ns is None else 0
         return start - margin, end + margin
 
-    def _row(self, row: TimelineRow, folded: list[int]) -> list[object]:
+    def _row(self, row: TimelineRow, folded: list[int], pinned: bool) -> list[object]:
         device = self.feed.names.devices.get(row.device) or ("host" if row.device < 0 else f"device {row.device}")
         more = sum(self.pyramid.book.rows[number].folds_to == row for number in folded)
         label = row.label(self.feed.names) + (f" ({more + 1} at once)" if more else "")
-        return [label, row.device, device, row.engine]
+        if pinned:
+            return [label, PINNED, "kept at the top", row.engine, row.key]
+        return [label, row.device, device, row.engine, row.key]
 
     def _marked(self) -> tuple[Column, Column]:
         """Return the numbers of the records that are marked, or raced, and of rows of the host: drawn on their own."""

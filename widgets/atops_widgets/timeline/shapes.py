@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from atops.base.trace.records import MOVES, Kind, Status, TraceNames
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, Columns
 from atops_widgets.feed.host import PROGRAM_WAITS, WAIT_LANES
 
@@ -33,6 +34,11 @@ class TimelineRow:
     section: int
     number: int
     what: int
+
+    @property
+    def key(self) -> str:
+        """What a page calls the row."""
+        return f"{self.device} {self.section} {self.number} {self.what}"
 
     @property
     def engine(self) -> bool:
@@ -146,15 +152,18 @@ def join(parts: list[Shapes]) -> Shapes:
     return Shapes(*(np.concatenate([getattr(part, field) for part in parts]) for field in FIELDS))
 
 
-def gather(shapes: Shapes, window: tuple[int, int], width: int, keep: Column, most: int = MOST_SHAPES) -> Shapes:
-    """Return the shapes as they look when `window`, in nanoseconds, is `width` pixels wide.
+def gather(
+    shapes: Shapes, axis: TimeAxis, window: tuple[int, int], width: int, keep: Column, most: int = MOST_SHAPES
+) -> Shapes:
+    """Return the shapes as they look when `window`, in nanoseconds, is `width` pixels wide on an axis.
 
     Those at least two pixels wide stay, at most `most` of them, the longest; so do those whose `index` is in `keep`.
     The others are gathered: neighbouring pixels of a row that look alike are one shape.
     """
-    scale = width / (window[1] - window[0])
-    left = np.clip((shapes.start - window[0]) * scale, 0, width - 1).astype(np.int32)
-    right = np.clip((shapes.end - window[0]) * scale, 0, width).astype(np.int32)
+    first, last = axis.place(window[0]), axis.place(window[1])
+    scale = width / (last - first)
+    left = np.clip((axis.place(shapes.start) - first) * scale, 0, width - 1).astype(np.int32)
+    right = np.clip((axis.place(shapes.end) - first) * scale, 0, width).astype(np.int32)
     kept = np.isin(shapes.index, keep) if len(keep) else np.zeros(len(shapes), bool)
     wide = np.flatnonzero((right - left >= 2) & ~kept)
     if len(wide) > most:
@@ -165,10 +174,10 @@ def gather(shapes: Shapes, window: tuple[int, int], width: int, keep: Column, mo
     if own.all():
         return shapes
     rest = np.flatnonzero(~own)
-    return join([shapes.take(np.flatnonzero(own)), _runs(shapes.take(rest), left[rest], window, width)])
+    return join([shapes.take(np.flatnonzero(own)), _runs(shapes.take(rest), left[rest], axis, window, width)])
 
 
-def _runs(shapes: Shapes, left: Column, window: tuple[int, int], width: int) -> Shapes:
+def _runs(shapes: Shapes, left: Column, axis: TimeAxis, window: tuple[int, int], width: int) -> Shapes:
     """Return one shape for each run of neighbouring pixels that look alike: of one row, main kind and failedness."""
     cell = shapes.row.astype(np.int64) * width + left
     present = np.flatnonzero(np.bincount(shapes.kind, minlength=PROGRAM_WAITS + 1))
@@ -193,12 +202,12 @@ def _runs(shapes: Shapes, left: Column, window: tuple[int, int], width: int) -> 
     pixels = cells if known is None else known[cells]
     first, number = _alike(pixels, main * 2 + broken, width)
     begin = pixels[first]
-    pixel = (window[1] - window[0]) / width
+    pixel = (axis.place(window[1]) - (origin := axis.place(window[0]))) / width
     total = np.add.reduceat(count[cells].sum(1), first).astype(np.int64)
     alone = total == 1
     member = last[cells[first]]
-    start = window[0] + ((begin % width) * pixel).astype(np.int64)
-    end = window[0] + ((begin % width + number) * pixel).astype(np.int64)
+    start = axis.moment(origin + (begin % width) * pixel)
+    end = axis.moment(origin + (begin % width + number) * pixel)
     return Shapes(
         row=(begin // width).astype(np.int32),
         start=np.where(alone, shapes.start[member], start),
@@ -255,7 +264,8 @@ class Chunk:
     def _gathered(self, shapes: Shapes, level: int) -> Shapes:
         begin = self.first >> level << level
         cells = (self.last - begin >> level) + 1
-        return gather(shapes, (begin, begin + (cells << level)), cells, NOTHING)
+        window = begin, begin + (cells << level)
+        return gather(shapes, TimeAxis(*window), window, cells, NOTHING)
 
 
 class Pyramid:
@@ -283,13 +293,15 @@ class Pyramid:
             self._taken += CHUNK
         self._open = self._chunk(records, self._taken, end) if end > self._taken else None
 
-    def view(self, window: tuple[int, int], width: int, keep: Column, rows: Column) -> tuple[Shapes | None, int]:
+    def view(
+        self, axis: TimeAxis, window: tuple[int, int], width: int, keep: Column, rows: Column
+    ) -> tuple[Shapes | None, int]:
         """Return the shapes to draw, None for none, and how many records are in the window.
 
         `keep` are numbers of records to be drawn on their own; `rows` tells for each row of the book where it is drawn,
         below 0 where it is not.
         """
-        pixel = (window[1] - window[0]) / width
+        pixel = float(axis.place(window[1]) - axis.place(window[0])) / width
         parts: list[Shapes] = []
         for chunk in [*self._full, *([self._open] if self._open else [])]:
             if chunk.last < window[0] or chunk.first > window[1]:
@@ -305,7 +317,7 @@ class Pyramid:
         count = int(everything.count[streams[everything.row]].sum())
         drawn = rows[everything.row]
         visible = replace(everything, row=drawn).take(np.flatnonzero(drawn >= 0))
-        return (gather(visible, window, width, keep, MOST_SHAPES), count) if len(visible) else (None, count)
+        return (gather(visible, axis, window, width, keep), count) if len(visible) else (None, count)
 
     def _kept(self, chunk: Chunk, shapes: Shapes, keep: Column) -> list[Shapes]:
         """Return the shapes of the chunk that must be drawn on their own and were gathered."""

@@ -1,5 +1,5 @@
 import { BOLD, MONO, formatBytes, formatNs, mount, node, outlineMarks } from "../drawing/base.js";
-import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { clickGap, drawAxis, drawCursor, momentAt, placing, toggleGaps } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
@@ -25,32 +25,60 @@ export function clamped({start, end}, span) {
   return {start: start + shift, end: end + shift};
 }
 
-// The top of each row, below a line for each device, and the bottom of the last row.
-export function tops(rows) {
+// The top of each row, below a line for each device, and the bottom of the last row. Those of a device that is folded
+// share that line.
+export function tops(rows, folded = []) {
   const found = [];
   let y = TOP, device = null;
   for (const row of rows) {
-    if (row[1] !== device) {
-      device = row[1];
-      y += HEAD;
-    }
-    found.push(y);
-    y += ROW;
+    const shares = folded.includes(row[1]);
+    if (row[1] !== device) y += shares ? ROW : HEAD;
+    device = row[1];
+    found.push(shares ? y - ROW : y);
+    if (!shares) y += ROW;
   }
   return {tops: found, bottom: y};
 }
 
+// Take something into a list, or out of it.
+const toggled = (list, what) => (list.includes(what) ? list.filter((each) => each !== what) : [...list, what]);
+
+function fold(view, device) {
+  view.folded = toggled(view.folded, device);
+  view.redraw();
+}
+
+// Keep a row at the top, or no more; without one: none.
+function pin(view, row) {
+  view.pins = row ? toggled(view.pins, row) : [];
+  view.ask();
+}
+
+// The row of what is selected; without a selection undefined.
+const chosenRow = (view) => view.scene.rows[view.rects.find(({seq}) => seq >= 0 && seq === view.marks.seq)?.row];
+
 const allOf = (view) => ({start: view.scene.span[0], end: view.scene.span[1]});
 
+// The window on the axis, and how many pixels a nanosecond there has.
+function shownOf(view, place = placing(view)) {
+  const start = place(view.win.start), end = place(view.win.end);
+  return {start, end, scale: (view.width - MARGIN - RIGHT) / Math.max(end - start, 1e-9)};
+}
+
 function xOf(view) {
-  const {start, end} = view.win;
-  const scale = (view.width - MARGIN - RIGHT) / Math.max(end - start, 1e-9);
-  return (at) => MARGIN + (at - start) * scale;
+  const place = placing(view), {start, scale} = shownOf(view, place);
+  return (at) => MARGIN + (place(at) - start) * scale;
 }
 
 function timeAt(view, x) {
-  const {start, end} = view.win;
-  return start + ((x - MARGIN) * (end - start)) / (view.width - MARGIN - RIGHT);
+  const {start, scale} = shownOf(view);
+  return momentAt(view, start + (x - MARGIN) / scale);
+}
+
+// Move the window as `act` says of where it is on the axis, and of all there is.
+function change(view, act, shown = shownOf(view)) {
+  const place = placing(view), {start, end} = act(shown, view.scene.span.map(place), place);
+  move(view, {start: momentAt(view, start), end: momentAt(view, end)});
 }
 
 function move(view, win) {
@@ -102,26 +130,31 @@ function togglePath(view) {
 }
 
 function zoom(view, factor, about) {
-  const {start, end} = view.win;
-  move(view, zoomed(view.win, factor, about ?? (start + end) / 2, view.scene.span));
+  change(view, (win, span, place) => zoomed(win, factor, about === undefined ? (win.start + win.end) / 2 : place(about), span));
 }
 
 function pan(view, part) {
-  move(view, panned(view.win, (view.win.end - view.win.start) * part, view.scene.span));
+  change(view, (win, span) => panned(win, (win.end - win.start) * part, span));
 }
 
 // ---- drawing
 
 function drawRows(view, places) {
   let device = null;
-  view.scene.rows.forEach(([label, ordinal, name, engine], number) => {
-    const top = places[number];
+  view.heads = [];
+  view.scene.rows.forEach(([label, ordinal, name, engine, row], number) => {
+    const top = places[number], folded = view.folded.includes(ordinal);
     if (ordinal !== device) {
-      device = ordinal;
-      view.write(name, 8, top - HEAD / 2, MARGIN - 16, "ink", BOLD);
-    }
+      const [y, height] = folded ? [top, ROW] : [top - HEAD, HEAD];
+      view.write(folded ? "▸" : "▾", 6, y + height / 2, 12, "quiet");
+      view.write(name, 18, y + height / 2, MARGIN - 26, "ink", BOLD);
+      view.heads.push([y, y + height, () => fold(view, ordinal)]);
+    } else if (folded) return;
+    device = ordinal;
     if (number % 2 === 0) view.fillBox("band", MARGIN, top, view.width - MARGIN - RIGHT, ROW);
-    view.write(label, 16, top + ROW / 2, MARGIN - 24, engine ? "quiet" : "ink");
+    if (folded) return;
+    view.write(label, 18, top + ROW / 2, MARGIN - 26, engine ? "quiet" : "ink");
+    view.heads.push([top, top + ROW, () => pin(view, row)]);
   });
 }
 
@@ -192,15 +225,12 @@ function drawPath(view, x, places) {
 }
 
 function draw(view, c) {
-  const {tops: places, bottom} = tops(view.scene.rows);
+  const {tops: places, bottom} = tops(view.scene.rows, view.folded);
   const x = xOf(view);
   const {cursor} = view.marks;
   drawRows(view, places);
-  if (!view.scene.rows.length) {
-    view.write("Nothing has run yet: run the cells that use the device.", 16, 14, view.width - 32, "quiet");
-    return;
-  }
-  drawAxis(view, view.win.start, view.win.end, view.width - MARGIN, x, 12, TOP - 8, bottom);
+  if (!view.scene.rows.length) return;
+  drawAxis(view, view.win.start, view.win.end, x, 12, TOP - 8, bottom);
   c.save();
   c.beginPath();
   c.rect(MARGIN - 2, 0, view.width - MARGIN, bottom);
@@ -225,7 +255,7 @@ function listenToPointer(view) {
   scrubbing(view, (event) => event.offsetY < TOP && event.offsetX >= MARGIN, (x) => timeAt(view, x));
   view.listen(canvas, "pointerdown", (event) => {
     if (!view.scene || view.moved) return;
-    held = {x: event.offsetX, win: view.win, measures: event.shiftKey, at: timeAt(view, event.offsetX)};
+    held = {x: event.offsetX, win: shownOf(view), measures: event.shiftKey, at: timeAt(view, event.offsetX)};
     canvas.setPointerCapture(event.pointerId);
   });
   view.listen(canvas, "pointermove", (event) => {
@@ -235,8 +265,7 @@ function listenToPointer(view) {
       measure(view, held.at, timeAt(view, event.offsetX));
       return;
     }
-    const scale = (held.win.end - held.win.start) / (view.width - MARGIN - RIGHT);
-    move(view, panned(held.win, (held.x - event.offsetX) * scale, view.scene.span));
+    change(view, (win, span) => panned(win, (held.x - event.offsetX) / win.scale, span), held.win);
   });
   view.listen(canvas, "lostpointercapture", () => {
     if (held?.measures) tellRange(view);
@@ -253,7 +282,7 @@ function listenToPointer(view) {
 
 function setUpSearch(view) {
   const box = view.search = node("input", {type: "search", placeholder: "Find (/)", size: 12, "data-testid": "atops-find",
-    "aria-label": "Find kernels, kinds and streams by name: Enter the next, Shift Enter the last"});
+    "aria-label": "Find by name: Enter the next, Shift Enter the last"});
   const find = (by) => view.send({type: "find", text: box.value, by});
   view.listen(box, "input", () => find(0));
   // The view calls it: before the notebook hears of a key.
@@ -265,8 +294,11 @@ function setUpSearch(view) {
   view.bar.append(box, view.found);
 }
 
-function centre(view, at, half) {
-  move(view, clamped({start: at - half, end: at + half}, view.scene.span));
+function centre(view, at, length) {
+  change(view, (win, span, place) => {
+    const half = (length || win.end - win.start) / 2;
+    return clamped({start: place(at) - half, end: place(at) + half}, span);
+  });
 }
 
 // Move the window to what was found, where it is not in view.
@@ -278,7 +310,7 @@ function reveal(view) {
   const i = c.seq.indexOf(seq), {start, end} = view.win;
   if (i < 0) showAll(view);
   else if (c.end[i] < start || c.start[i] > end) {
-    centre(view, c.start[i], (end - start) / 2);
+    centre(view, c.start[i]);
   }
 }
 
@@ -330,10 +362,12 @@ function words(view, rect) {
 export default mount({
   name: "timeline",
   draw,
-  height: (view) => tops(view.scene.rows).bottom + (view.scene.more ? 22 : 6),
+  height: ({scene, folded}) => (scene.rows.length ? tops(scene.rows, folded).bottom + (scene.more ? 22 : 6) : 1),
   setup(view) {
     view.win = {start: 0, end: 1};
     view.whole = true;
+    view.folded = [];
+    view.pins = [];
     view.button("−", "Zoom out (-)", () => zoom(view, 2), "zoom-out");
     view.button("+", "Zoom in (+)", () => zoom(view, 0.5), "zoom-in");
     view.button("All", "Show everything (Home)", () => showAll(view));
@@ -348,7 +382,7 @@ export default mount({
     width: Math.max(1, Math.round(view.width - MARGIN - RIGHT)),
     options: {
       follow: view.follow, length: Math.max(1, Math.round(view.win.end - view.win.start)),
-      host: view.host, path: view.path, first: view.first || 0,
+      host: view.host, path: view.path, first: view.first || 0, pins: view.pins,
     },
   }),
   taken(view) {
@@ -378,7 +412,7 @@ export default mount({
     const rect = view.rects.find((each) => each.seq === seq);
     return rect && words(view, rect);
   },
-  click: (view, rect, event) => clickRace(view, event) || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
+  click: (view, rect, event) => clickHead(view, event) || clickRace(view, event) || clickGap(view, rect) || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
   keys: {
     ...TIME_KEYS,
     ArrowLeft: (view) => pan(view, -0.2),
@@ -391,6 +425,9 @@ export default mount({
     m: measureAt,
     "/": (view) => view.search.focus(),
     f: toggleFollow,
+    i: toggleGaps,
+    d: (view) => fold(view, (chosenRow(view) || view.scene.rows[0] || [])[1]),
+    o: (view) => pin(view, chosenRow(view)?.[4]),
     h: (view) => view.ask(view.host = !view.host),
     k: togglePath,
     r: (view) => nextRaced(view, 1),
@@ -398,6 +435,13 @@ export default mount({
   },
 });
 
+// The name of a device folds its rows, that of a row keeps it at the top.
+function clickHead(view, {offsetX, offsetY}) {
+  const head = offsetX < MARGIN && view.heads.find(([top, bottom]) => offsetY >= top && offsetY < bottom);
+  if (head) head[2]();
+  return head;
+}
+
 function zoomTo(view, rect) {
-  centre(view, (rect.start + rect.end) / 2, Math.max(rect.end - rect.start, LEAST_NS));
+  centre(view, (rect.start + rect.end) / 2, 2 * Math.max(rect.end - rect.start, LEAST_NS));
 }

@@ -13,8 +13,9 @@ from atops.trace.text import describe, format_bytes, format_ns, render_text
 from atops.trace.words import races_text
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
-from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_races, moment, outline, sentence, ticks
+from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_gaps, mark_races, moment, outline, sentence, ticks
 from atops_widgets.drawing.theme import NAMES, STYLES, Theme
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.feed import Marks
 from atops_widgets.timeline.scene import SHAPE, Timetable, following, sums
 
@@ -116,7 +117,8 @@ class Timeline(TraceWidget):
             if marks.cursor_ns is not None:
                 marks = replace(marks, cursor_ns=marks.cursor_ns - origin)
             drawing = Drawing(width, self.label, theme)
-            return _draw(drawing, scene, self.feed.texts.all, marks, self.feed.told_races())
+            axis, texts = self.feed.axis().since(origin), self.feed.texts.all
+            return _draw(drawing, scene, axis, texts, marks, self.feed.told_races())
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream, and then the newest records in sentences."""
@@ -133,24 +135,28 @@ class Timeline(TraceWidget):
         return "\n".join(parts)
 
 
-def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]) -> str:
+def _draw(
+    drawing: Drawing, scene: Scene, axis: TimeAxis, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]
+) -> str:
     """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
     told, width = scene.told, drawing.width
     tops, bottom = _tops(told["rows"])
-    scale = (width - MARGIN - 8) / max(1, told["window"][1] - told["window"][0])
+    first, last = (float(axis.place(at)) for at in told["window"])
+    scale = (width - MARGIN - 8) / max(1.0, last - first)
 
     def x_of(at: float) -> float:
-        return float(MARGIN + (at - told["window"][0]) * scale)
+        return float(MARGIN + (axis.place(at) - first) * scale)
 
-    if told["rows"]:
-        _axis(drawing, told["window"], x_of, bottom)
     _rows(drawing, told["rows"], tops)
+    if told["rows"]:
+        _axis(drawing, told["window"], axis, x_of, bottom)
+        mark_gaps(drawing, axis, x_of, TOP - 8, bottom)
     places: list[MarkPlace] = []
     for shape in scene.rows(*SHAPE):
         places.append(_shape(drawing, shape, tops, x_of, texts, width - 8.0))
     for row, start, end in (each.values() for each in scene.rows("path_row", "path_start", "path_end")):
         if row >= 0:
-            drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, (end - start) * scale), 3, "path")
+            drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, x_of(end) - x_of(start)), 3, "path")
     for arrow in scene.rows("arrow_from", "arrow_to", "arrow_start", "arrow_end"):
         y, to = tops[arrow["arrow_from"]] + ROW / 2, tops[arrow["arrow_to"]] + ROW / 2
         x, end = x_of(arrow["arrow_start"]), x_of(arrow["arrow_end"])
@@ -189,8 +195,10 @@ def _tops(rows: Sequence[Sequence[Any]]) -> tuple[list[float], float]:
     return tops, y
 
 
-def _axis(drawing: Drawing, window: list[int], x_of: Callable[[float], float], bottom: float) -> None:
-    moments = ticks(window[0], window[1], drawing.width - MARGIN)
+def _axis(
+    drawing: Drawing, window: list[int], axis: TimeAxis, x_of: Callable[[float], float], bottom: float
+) -> None:
+    moments = ticks(window[0], window[1], drawing.width - MARGIN, axis)
     for at in moments:
         drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
         drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
@@ -198,7 +206,7 @@ def _axis(drawing: Drawing, window: list[int], x_of: Callable[[float], float], b
 
 def _rows(drawing: Drawing, rows: Sequence[Sequence[Any]], tops: list[float]) -> None:
     device = None
-    for number, ((label, ordinal, name, engine), top) in enumerate(zip(rows, tops, strict=True)):
+    for number, ((label, ordinal, name, engine, _), top) in enumerate(zip(rows, tops, strict=True)):
         if ordinal != device:
             device = ordinal
             drawing.text(8, top - HEAD / 2, name, "ink", 'font-weight="600"', MARGIN - 16)
