@@ -121,6 +121,19 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     assert fed.skipped and set(fed.skipped) == {PORTION}
 
 
+def test_what_comes_while_one_reads_is_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that never rests is followed: each reading takes all that was there when it began."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=PORTION, cost=0.001)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    fed.waiting = PORTION  # again each time that one looks
+    for _ in range(30):
+        clocks.turn()
+        assert fed.behind_s == 0
+    assert fed.skipped == []
+
+
 def test_one_costly_reading_does_not_stop_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first reading may take long; what a page asks for then is answered within two seconds all the same."""
     clocks = Clocks(monkeypatch)

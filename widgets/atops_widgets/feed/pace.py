@@ -97,7 +97,7 @@ LOG: Final = get_logger("atops.widgets")
 SHARE: Final = 0.05  # of one processor, about, while the driver works; details cost it more, in its own threads
 PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
-LONGEST_PAUSE_S: Final = 0.2  # what cost more is not made up for: the picture would stand
+LONGEST_PAUSE_S: Final = 0.09  # what cost more is not made up for: the picture would stand; longer for a smaller share
 BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 
@@ -108,6 +108,7 @@ class Pace:
     def __init__(self, feed: Feed, share: float = SHARE) -> None:
         self._feed = ref(feed)
         self._share = share
+        self._longest = LONGEST_PAUSE_S * max(1.0, SHARE / share)
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
         self._news_at = self._even_at = time.monotonic()
@@ -132,12 +133,13 @@ class Pace:
         self._timer = None
         if feed is None or not feed.watchers():
             return  # a feed without widgets is read by its owner
-        began = time.thread_time()
+        began, at, waiting = time.thread_time(), time.monotonic(), feed.unread()
         if self._followed and feed.behind_s > BEHIND_S:
             feed.skip(PORTION)  # the newest first
+            waiting = min(waiting, PORTION)
         try:
             fresh = feed.poll(PORTION)
-            self._note_lag(feed)
+            self._note_lag(feed, at, waiting)
         except Exception:
             LOG.exception("reading the trace failed; %r stops", feed)
             feed.stop()
@@ -147,7 +149,7 @@ class Pace:
         waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
-            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share, LONGEST_PAUSE_S)
+            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share, self._longest)
         else:
             self._rest(feed, now)
         if feed.live and not feed.paused:
@@ -155,13 +157,12 @@ class Pace:
         if waits:
             self._set_timer(min(waits))
 
-    def _note_lag(self, feed: Feed) -> None:
-        """Note how long the newest of what is there has waited to be read."""
-        now = time.monotonic()
-        if not feed.unread():
-            self._even_at = now
+    def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
+        """Note how long ago all that there was had been read; what came meanwhile is no lag."""
+        if waiting <= PORTION:
+            self._even_at = at
             self._followed = True
-        feed.behind_s = now - self._even_at
+        feed.behind_s = at - self._even_at
 
     def _rest(self, feed: Feed, now: float) -> None:
         """Let the widgets write what a saved notebook shows, once after each burst of news."""

@@ -340,9 +340,9 @@ def queued(ledger: Ledger, axis: TimeAxis, bins: int = BINS) -> tuple[Column, Co
     order = np.argsort(at, kind="stable")  # of one moment the ends come first: what is over then is not counted
     at = at[order]
     held = np.cumsum(np.where(order < len(over), -1, 1))
-    place = np.clip(np.searchsorted(edges, at, "right") - 1, 0, bins - 1)
-    most = np.zeros(bins, np.int64)
-    np.maximum.at(most, place, held)
-    before = np.searchsorted(place, np.arange(bins)) - 1  # what a part begins with
-    most = np.maximum(most, np.where(before >= 0, held[before], 0))
+    bounds = np.searchsorted(at, edges)
+    bounds[0], bounds[-1] = 0, len(at)
+    most = np.where(bounds[:-1] > 0, held[bounds[:-1] - 1], 0)  # what each part begins with
+    some = bounds[1:] > bounds[:-1]
+    most[some] = np.maximum(most[some], np.maximum.reduceat(held, bounds[:-1][some]))
     return edges, most.astype(np.uint32), int(at[np.argmax(held)])
