@@ -37,13 +37,14 @@ class Kept:
         found = {name: self._globals[name] for name in _named(task, set()) if name in self._globals}
         self._given = {name: value for name, value in found.items() if isinstance(value, CHANGED)}
         self._kept: dict[str, object] = {}
+        copied: dict[int, object] = {}  # one thing of two names stays one
         for name, value in self._given.items():
             with suppress(Exception):  # what cannot be copied is as it is
-                self._kept[name] = deepcopy(value)
+                self._kept[name] = deepcopy(value, copied)
 
     def begin(self) -> None:
         """Have them hold what they held at first: copies of it."""
-        self._globals.update({name: deepcopy(value) for name, value in self._kept.items()})
+        self._globals.update(deepcopy(self._kept))
 
     def end(self) -> None:
         """Have them be the file's own again."""
@@ -91,10 +92,11 @@ class Patience:
         try:
             yield
         finally:
-            with suppress(NeverEnds):
-                over.set()
-                watcher.join()
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+            while watcher.is_alive():  # it may be raised here, too
+                with suppress(NeverEnds):
+                    over.set()
+                    watcher.join()
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
 
     def _watch(self, thread: int, over: threading.Event) -> None:
         end = time.process_time() + self.seconds

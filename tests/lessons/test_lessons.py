@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import contextlib
 import inspect
@@ -13,9 +14,12 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +28,7 @@ from atops.base.errors import InvalidValue
 from atops.checking.check import Checking
 from atops.cli import main
 from atops.lessons import Lesson, Verdict, open_lesson
+from atops.lessons.apart import Kept, NeverEnds, Patience
 from atops.lessons.grading import grade, graded, statements
 from atops.lessons.source import Source, sources
 from tests.lessons.attempts import ATTEMPTS
@@ -334,3 +339,37 @@ async def test_lessons_work_inside_a_running_loop():
     play = lesson.play()
     play.finish()
     assert play.schedule
+
+
+def test_what_two_variables_share_stays_shared():
+    """In the copies that a run begins with, too."""
+    lock = asyncio.Lock()
+    names: dict[str, Any] = {"lock": lock, "locks": [lock]}
+    exec("def task():\n    return lock is locks[0], lock", names)
+    task = names["task"]
+    kept = Kept(task)
+    kept.begin()
+    same, copied = task()
+    assert same and copied is not lock
+    kept.end()
+    assert task() == (True, lock)
+
+
+def test_patience_ends_with_its_block(monkeypatch: pytest.MonkeyPatch):
+    """Also where it is lost just as the block ends: else it would be lost again and again, for ever."""
+
+    class Late(threading.Event):
+        raised = False
+
+        def set(self) -> None:
+            if not self.raised:
+                self.raised = True
+                raise NeverEnds
+            super().set()
+
+    before = threading.active_count()
+    ours = SimpleNamespace(get_ident=threading.get_ident, Thread=threading.Thread, Event=Late)
+    monkeypatch.setattr("atops.lessons.apart.threading", ours)
+    with Patience(60.0)():
+        pass
+    assert threading.active_count() == before

@@ -465,8 +465,9 @@ async def test_cancelled_while_the_source_is_busy(device: Device) -> None:
     assert cleaned == [True]
 
 
+@pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("busy", [True, False])
-async def test_a_source_cleans_up_as_its_loop_lets_it(device: Device, busy: bool) -> None:
+async def test_a_source_cleans_up_as_its_loop_lets_it(device: Device, busy: bool, closed: bool) -> None:
     """In asyncio a cancellation ends one await: those of `finally` and `async with` go on, in a block too."""
     cleaned = []
 
@@ -484,6 +485,9 @@ async def test_a_source_cleans_up_as_its_loop_lets_it(device: Device, busy: bool
     async with pipeline(source(), plus_one, device=device, in_flight=3) as results:
         await anext(results)
         await anyio.wait_all_tasks_blocked()
+        if closed:
+            await results.aclose()
+            assert cleaned == [True], "at once, and not at the end of the block"
     assert cleaned == [True]
 
 

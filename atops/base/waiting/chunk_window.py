@@ -145,8 +145,9 @@ class ChunkWindow(AsyncIterator[T_co]):
 
     async def _end_source(self) -> None:
         if self._feeding:
-            self._feeder.cancel()  # it may be inside the source now; the end of the scope waits for it, then closes
-            return
+            self._feeder.cancel()
+            if self._reader is None:  # it may be inside the source now; the end of the scope waits for it, then closes
+                return
         with anyio.CancelScope(shield=True):
             await self._close_source()
 
