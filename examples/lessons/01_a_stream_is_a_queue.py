@@ -34,7 +34,7 @@ async def program(task, rows, size):
     history = await task(atops.Device(0), board)
     assert isinstance(history, list) and len(history) == rows, f"expected a list of {rows} arrays, got {history!r}"
     for number, (got, wanted) in enumerate(zip(history, board, strict=True)):
-        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}: it is there when it is awaited"
+        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}, no array yet: `await` it"
         assert np.array_equal(got, wanted), f"history[{number}] is {got[:3]}..., and row {number} is {wanted[:3]}..."
 
 
