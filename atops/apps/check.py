@@ -20,8 +20,9 @@ __all__ = ("add_arguments", "main", "program_of")
 EPILOG = """\
 SCRIPT runs as `python SCRIPT` does, once for each schedule, in one thread and on the virtual clock: what it gives to
 atops.run or asyncio.run, or its blocking calls. SCRIPT:NAME calls a function of it, a coroutine function or a plain
-one, without arguments. What it prints is not shown. Exit code 0: it passed under all schedules that were run; 1: it
-failed, and the report says under which schedule; 2: a mistake in the arguments; 3: inconclusive."""
+one, without arguments. What it prints is not shown. With ATOPS_DETECT=1 in the environment a race that the detectors
+report fails it, too. Exit code 0: it passed under all schedules that were run; 1: it failed, and the report says under
+which schedule; 2: a mistake in the arguments; 3: inconclusive."""
 FAILED, BAD, INCONCLUSIVE = 1, 2, 3
 
 
@@ -31,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("script", metavar="SCRIPT[:NAME]", help="the program, and a function of it")
-    add("--schedules", type=int, default=500, metavar="N", help="how many schedules to run at most; 500")
-    add("--strategy", choices=get_args(StrategyName), default="random", help="which schedules; random")
-    add("--seed", type=int, default=0, metavar="N", help="the seed of random and pct; 0")
-    add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make; 100000")
+    add("--schedules", type=int, default=500, metavar="N", help="schedules to run at most (default: %(default)s)")
+    add("--strategy", choices=get_args(StrategyName), default="random", help="which schedules (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of random and pct (default: %(default)s)")
+    add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make (default: %(default)s)")
     add("--same-result", action="store_true", help="fail where NAME returns something else than in the first run")
-    add("--backend", choices=get_args(Backend), default="asyncio", help="what runs NAME; asyncio")
+    add("--backend", choices=get_args(Backend), default="asyncio", help="what runs NAME (default: %(default)s)")
     add("--json", action="store_true", help="print the report as JSON")
 
 

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("file", metavar="FILE", help="the text")
+    add("file", metavar="FILE", help="a file of kernels")
     add("-o", dest="image", metavar="IMAGE", help="write a code image, as k.load_module and topsModuleLoad read it")
-    add("--arch", choices=TARGETS, default=DEFAULT_TARGET, help=f"what it is compiled for; {DEFAULT_TARGET}")
+    add("--arch", choices=TARGETS, default=DEFAULT_TARGET, help="architecture to compile for (default: %(default)s)")
     add("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
     add("-w", dest="silent", action="store_true", help="show no warnings")
     add("-Werror", dest="strict", action="store_true", help="take warnings for errors")

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hints", action="store_true", help="print the lesson's hints")
     add("--solution", action="store_true", help="print a solution")
     add("--grade", nargs="+", type=Path, metavar="FILE", help="judge learners' files, each in a process of its own")
-    add("--seconds", type=float, default=60.0, metavar="N", help="how long a file may take; 60")
+    add("--seconds", type=float, default=60.0, metavar="N", help="how long a file may take (default: 60)")
     add("--json", action="store_true", help="print grades as JSON, one a line")
 
 
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
         elif arguments.play:
             return _play(source)
         else:
-            return _copy(source, arguments.text or not find_spec("ipykernel"), arguments.open)
+            return _copy(source, arguments.text or not find_spec("ipykernel"), arguments.open and not arguments.text)
     except BrokenPipeError:  # a reader that goes away early, which all commands know
         raise
     except (InvalidValue, OSError, UnicodeDecodeError) as error:
@@ -91,10 +91,13 @@ def _copy(source: Source, text: bool, opened: bool) -> int:
     if not kept:
         path.write_text(source.as_percent() if text else source.as_notebook(), encoding="utf-8")
     print(f"{source.title}: {'your copy is' if kept else 'put'} in {path}")
+    lab = find_spec("jupyterlab")
+    if opened and not lab:
+        print("--open needs JupyterLab: pip install 'atops[notebook]' jupyterlab, or make notebook", file=sys.stderr)
     if text:
         print(f"Edit the task in it, then run it: {_python()} {path}")
         return 0
-    if not find_spec("jupyterlab"):
+    if not lab:
         print("Open it in your editor or in Jupyter, or take --text for a terminal")
         return 0
     if not opened:

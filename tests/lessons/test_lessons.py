@@ -237,6 +237,16 @@ def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: p
     assert main(["learn", "--grade", str(tmp_path / "none.py")]) == 2
 
 
+def test_opening_without_jupyter_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    """The learner gets the copy for the terminal, and the words that install JupyterLab."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("atops.apps.learn.find_spec", lambda name: None)
+    assert main(["learn", "1", "--open"]) == 0
+    said = capsys.readouterr()
+    assert "then run it" in said.out and "--open needs JupyterLab: pip install" in said.err
+    assert main(["learn", "1", "--open", "--text"]) == 0 and not capsys.readouterr().err, "--text asks for no Jupyter"
+
+
 @pytest.mark.slow
 def test_the_command_asks_the_question(monkeypatch: pytest.MonkeyPatch, capsys):
     """Its program, what could come and what that does; wrong keys change nothing, and an answer is noted."""
