@@ -96,7 +96,19 @@ class Patience:
                 with suppress(NeverEnds):
                     over.set()
                     watcher.join()
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+            if self.stood is not None:  # one may be pending still
+                self._take(thread)
+
+    @staticmethod
+    def _take(thread: int) -> None:
+        """Raise one more, and catch it: to set none in its place leaves CPython looking for one for ever.
+
+        Then everything is slower, and a function that is traced never begins.
+        """
+        with suppress(NeverEnds):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
+            while True:
+                pass
 
     def _watch(self, thread: int, over: threading.Event) -> None:
         end = time.process_time() + self.seconds

@@ -383,3 +383,28 @@ def test_patience_ends_with_its_block(monkeypatch: pytest.MonkeyPatch):
     with Patience(60.0)():
         pass
     assert threading.active_count() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [100, 0])
+def test_a_check_leaves_the_interpreter_as_it_was(seconds: float) -> None:
+    """In a process of its own: where an exception of its watcher is left pending, no traced function ever begins."""
+    program = f"""if True:
+        import sys
+        from atops.lessons.apart import NeverEnds, Patience
+        try:
+            with Patience({seconds})():
+                while not {seconds}:
+                    pass
+        except NeverEnds:
+            print("ended")
+        def traced(frame, event, argument):
+            frame.f_trace_opcodes = True
+            return traced
+        sys.settrace(traced)
+        (lambda: None)()
+        sys.settrace(None)
+        print("traced")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout.split() == (["traced"] if seconds else ["ended", "traced"])
