@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError, InvalidOption, NotSupported
 from atops.kernels.programs.program import compile_source
+from atops.kernels.source.diagnostics import SourceText
+from atops.kernels.source.front_end import is_cxx
 from atops.kernels.source.options import DEFAULT_TARGET
 from atops.kernels.target import TARGETS
 from atops.tops.program.command import HEADERS, headers_of
@@ -42,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
     options += ["-w"] * arguments.silent + ["-Werror"] * arguments.strict
     try:
         text = path.read_text(encoding="utf-8")
-        headers = headers_of(path.parent, {*HEADERS, ".py"})
+        headers = headers_of(path.parent, HEADERS if is_cxx(SourceText(path.name, text)) else {".py"})
         headers.pop(path.name, None)
         compiled = compile_source(text, path.name, options, _mentioned(text, headers))
         if arguments.image:

@@ -45,6 +45,19 @@ def test_a_text_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (found.arch, [name for name, _ in found.headers]) == ("gcu210", ["tiles.py"])
 
 
+def test_what_lies_near_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in a folder with more texts than are read, and with those of the other language."""
+    monkeypatch.setattr("atops.tops.program.command.MOST_HEADERS", 2)  # the file itself, and one
+    file = tmp_path / "scale.py"
+    file.write_text(PYTHON)
+    (tmp_path / "a").mkdir()
+    for name in ("a/far.py", "a.h", "b.h", "tiles.py"):
+        (tmp_path / name).write_text("SIDE = 16\n")
+    assert compiled(capsys, file, "-DBY=4")[0] == 0
+
+
 def test_a_mistake_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not compile ends with 1 and the compiler's words, and writes no image."""
     file, image = tmp_path / "scale.py", tmp_path / "scale.image"
@@ -86,7 +99,7 @@ def test_a_text_in_cxx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     file.write_text(CXX.replace("x[thr", "y[thr"))
     code, out, err = compiled(capsys, file)
     assert (code, out) == (1, "") and err.startswith("scale.tops:3:") and "'y' was not declared" in err
-    file.write_text(CXX.replace("{ x[", "{ __dtu_never_heard_of(); x["))
+    file.write_text("__device__ void never_heard_of();\n" + CXX.replace("{ x[", "{ never_heard_of(); x["))
     assert compiled(capsys, file)[0] == 0
     code, _, err = compiled(capsys, file, "-Werror")
-    assert code == 1 and "__dtu_never_heard_of" in err
+    assert code == 1 and "never_heard_of" in err

@@ -44,9 +44,9 @@ def built(path: Path, options: list[str], watched: bool = False) -> CxxUnit:
 
 
 def headers_of(folder: Path, suffixes: Collection[str] = HEADERS) -> dict[str, str]:
-    """Return the texts that lie in a folder and below it, by how a program there includes them."""
+    """Return the texts that lie in a folder and below it, the nearest first, by how a program there includes them."""
     found: dict[str, str] = {}
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(folder.rglob("*"), key=lambda each: (len(each.parts), each)):
         if path.suffix in suffixes and path.is_file() and len(found) < MOST_HEADERS:
             found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
     return found

@@ -6,7 +6,7 @@ part of the rest. The page's script `drawing/time_axis.js` places moments in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -114,7 +114,7 @@ class Axes:
         self._folded: tuple[int, TimeAxis] = -1, TimeAxis(0, 0)
         self._drawn: tuple[TimeAxis | None, frozenset[int], TimeAxis] = None, frozenset(), self._folded[1]
 
-    def folded(self, version: int, tables: Sequence[Columns], details: Sequence[Column], otherwise: int) -> TimeAxis:
+    def folded(self, version: int, tables: Sequence[Columns], details: Iterable[Column], otherwise: int) -> TimeAxis:
         """Return the axis with all gaps folded: of tables of what ran, and moments of details; `otherwise` of nothing.
 
         The tables are always the same; `version` tells whether anything came.
