@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from atops.base.agenda import Agenda
 from atops.base.choice import Chooser, Name, Plain
-from atops.base.errors import AtopsError, KernelDeadlock, StepLimit, WouldDeadlock
+from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.checking.actors import place_of, raised_at
@@ -59,7 +58,7 @@ class Runner:
         self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
         self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
-        self.unseen: AtopsError | None = None  # a failure in that run that the program never looked at
+        self.unseen: Exception | None = None  # a failure in that run that the program never looked at
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
         self.runs = 0
@@ -118,7 +117,7 @@ class Runner:
         executor = inline_executor(options, main, backend, self.chooser)
         assert isinstance(executor, ScheduledExecutor)
         if backend == "asyncio":
-            executor.loop.set_exception_handler(_say_nothing)
+            executor.loop.set_exception_handler(self._note_callback)
         if isinstance(self.chooser, Recorder):
             self._tell(self.chooser, executor, backend)
         if isinstance(self.chooser, Watching):
@@ -134,8 +133,6 @@ class Runner:
                 executor.touches = CommandTouches(footprint, executor.agenda)
             else:
                 footprint.commands = False
-        if backend == "asyncio":
-            executor.loop.set_exception_handler(partial(_report, chooser))
 
     def recorded(self, schedule: str) -> Recorded:
         """Return a schedule string, read. Raises InvalidValue where it is not one of this program and these options."""
@@ -203,6 +200,11 @@ class Runner:
             self.chooser.begun(board_of(driver))
         return driver
 
+    def _note_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Keep what a callback of the loop has raised, and leave out what asyncio says of tasks that nobody asked."""
+        if "handle" in context and isinstance(error := context.get("exception"), Exception):
+            self.unseen = self.unseen or error
+
     def _note_races(self, driver: Driver) -> None:
         """Keep what the detectors have said of a run, where they were on, and a failure that was never looked at."""
         board = board_of(driver)
@@ -254,10 +256,6 @@ class Quiet:
         self._known = 0
 
 
-def _say_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Leave out what asyncio would log: of tasks that nobody asked how they ended, above all."""
-
-
 @contextmanager
 def _closing(loop: ChosenLoop) -> Iterator[None]:
     """Close a loop in the end as `asyncio.Runner` does, which takes three more runs of it: where something is left."""
@@ -269,12 +267,6 @@ def _closing(loop: ChosenLoop) -> Iterator[None]:
                 rest.get_loop()
         else:
             loop.close()
-
-
-def _report(chooser: Recorder, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """Report what no task has taken notice of: not of a run that was cut short, whose tasks were broken off."""
-    if chooser.cut is None:
-        loop.default_exception_handler(context)
 
 
 async def _awaited(value: Any) -> object:

@@ -124,6 +124,31 @@ def test_what_asyncio_says_of_tasks_is_not_logged(caplog: pytest.LogCaptureFixtu
     assert not caplog.records
 
 
+async def leaves_a_task() -> None:
+    """Have a task fail that nobody asks."""
+
+    async def fails() -> None:
+        raise ValueError("of no interest")
+
+    await asyncio.wait([asyncio.create_task(fails())])
+
+
+async def leaves_a_callback() -> None:
+    """Have a callback of the loop fail, too."""
+    asyncio.get_running_loop().call_soon({}.pop, "missing")
+    await leaves_a_task()
+
+
+@pytest.mark.parametrize("strategy", ["random", "dpor"])
+def test_what_a_callback_of_the_loop_raises_is_a_failure(strategy: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody else is told of it. A task has its exception, for those that ask: that is neither told nor logged."""
+    report = atops.check(leaves_a_callback, 20, strategy=strategy)
+    assert report.failure is not None and (report.failure.kind, report.failure.text[:8]) == ("exception", "KeyError")
+    assert atops.check(leaves_a_task, 20, strategy=strategy).failure is None
+    gc.collect()
+    assert not caplog.records
+
+
 def test_a_failing_schedule_repeats_the_failure():
     """Its string fails in `atops.run`, each time, and so do those of every seeded bug."""
     report = atops.check(fails_on_one)
