@@ -491,6 +491,24 @@ async def test_a_source_cleans_up_as_its_loop_lets_it(device: Device, busy: bool
     assert cleaned == [True]
 
 
+async def test_a_source_that_ends_its_task_is_told_of(device: Device) -> None:
+    """By what no pipeline can keep for later: consumers hear of it, and why, and do not wait for ever."""
+
+    class Odd(BaseException):
+        pass
+
+    async def source() -> AsyncIterator[Any]:
+        yield chunk(0)
+        raise Odd
+
+    with anyio.fail_after(PATIENCE):
+        async with pipeline(source(), plus_one, device=device) as results:
+            with pytest.raises(IllegalState, match="has ended: Odd") as caught:
+                async for _ in results:
+                    pass
+    assert isinstance(caught.value.__cause__, Odd)
+
+
 @pytest.mark.parametrize("scoped", [True, False])
 @pytest.mark.parametrize("ready", [0, 1])
 async def test_closed_while_another_task_waits(device: Device, scoped: bool, ready: int) -> None:

@@ -103,9 +103,11 @@ class ChunkWindow(AsyncIterator[T_co]):
         self._feeding = True
         if isinstance(self._source, AsyncIterator) and self._reader is None:
             # In a task of its own: a cancelled scope would cut short what the source awaits as it cleans up.
-            self._reader = SourceReader(self._source)
+            self._reader = SourceReader(self._source, self._feed_alone)
             self._reads_with(self._reader)
-        self._tasks.start_soon(self._feed, name="pipeline source")
+            self._reader.ask()
+        else:
+            self._tasks.start_soon(self._feed, name="pipeline source")
         return self
 
     async def __aexit__(
@@ -145,7 +147,8 @@ class ChunkWindow(AsyncIterator[T_co]):
 
     async def _end_source(self) -> None:
         if self._feeding:
-            self._feeder.cancel()
+            if self._reader is None or self._reader.feed is None:
+                self._feeder.cancel()
             if self._reader is None:  # it may be inside the source now; the end of the scope waits for it, then closes
                 return
         with anyio.CancelScope(shield=True):
@@ -235,10 +238,22 @@ class ChunkWindow(AsyncIterator[T_co]):
 
     async def _feed(self) -> None:
         with self._feeder:
-            while not self._exhausted:
+            while not (self._exhausted or self._closed):
                 while not self._room():
                     await self._news.wait()
                 await self._start_one()
+
+    async def _feed_alone(self) -> None:
+        """Feed in the task that reads the source; whatever ends that task early, consumers are told."""
+        try:
+            await self._feed()
+        except BaseException as error:
+            if not self._closed:
+                failure = IllegalState(f"the task that reads {self._source!r} has ended: {error!r}")
+                failure.__cause__ = error
+                self._fail(failure)
+                self._notify()
+            raise
 
     def _room(self) -> bool:
         return self._started - self._given < self.in_flight
@@ -252,13 +267,15 @@ class ChunkWindow(AsyncIterator[T_co]):
         except Exception as error:
             self._fail(error)
         except anyio.get_cancelled_exc_class() as error:
-            if anyio.current_effective_deadline() == -math.inf:  # of this task, from anywhere
+            if self._closed or anyio.current_effective_deadline() == -math.inf:  # of this task, from anywhere
                 raise
             # What the source waited for was cancelled: a failure of the source, and no wish to end the consumer.
             failure = RuntimeError(f"the source {self._source!r} raised {error!r}, though it was not cancelled")
             failure.__cause__ = error
             self._fail(failure)
         else:
+            if self._closed:  # by the source itself, or while it would not end
+                return
             try:
                 self._window.append(self._begin(chunk))
                 self._started += 1
@@ -275,7 +292,7 @@ class ChunkWindow(AsyncIterator[T_co]):
 
     async def _next_chunk(self) -> object:
         """Return the source's next chunk. Raises StopAsyncIteration at its end, and what the source raises."""
-        if self._reader is not None:
+        if self._reader is not None and self._reader.feed is None:
             while not self._reader.has_answer:  # another task may have come for it first
                 if self._exhausted:
                     raise StopAsyncIteration

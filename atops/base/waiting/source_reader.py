@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import copy_context
 
 import anyio
@@ -22,8 +22,10 @@ class SourceReader:
     loop, starts with the first `ask` and ends with the source or `aclose`. One loop only.
     """
 
-    def __init__(self, source: AsyncIterator[object]) -> None:
+    def __init__(self, source: AsyncIterator[object], feed: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Take a source, and what its task runs in place of waiting to be asked, if that takes the chunks itself."""
         self._source = source
+        self.feed = feed
         self._task: HostTask | None = None
         self._task_id: int | None = None
         self._busy = False  # from an `ask` to its `take`
@@ -108,6 +110,9 @@ class SourceReader:
     async def _run(self) -> None:
         self._task_id = anyio.get_current_task().id
         try:
+            if self.feed is not None:
+                await self.feed()
+                return
             while not self._closing:
                 await self._asked.wait()
                 self._asked = anyio.Event()
