@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[str, str, str, type[BaseException] | None, str]] = {
     ),
     "no barrier": (
         "p08_shared", "await k.syncthreads()  #", "pass  #",
-        DataRace, r"race in shared memory.*\n.* loads, at p08.*\n.* stores, at p08.*\n.*`await k.syncthreads\(\)`",
+        DataRace, r"race in shared memory.*\n.* stores, at p08.*\n.* loads, at p08.*\n.*`await k.syncthreads\(\)`",
     ),
     "a barrier without await": (
         "p08_shared", "await k.syncthreads()  #", "k.syncthreads()  #",
