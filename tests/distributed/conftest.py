@@ -13,6 +13,13 @@ if os.environ.get("CI"):
     import distributed
 else:
     distributed = pytest.importorskip("distributed", exc_type=ImportError)
+from distributed.utils import _offload_executor
+
+
+@pytest.fixture(scope="package", autouse=True)
+def offload() -> None:
+    """Start the thread that Dask keeps for large messages, once in a process: no test's own then."""
+    _offload_executor.submit(int).result()
 
 
 @pytest.fixture(scope="package")
