@@ -201,7 +201,7 @@ class Runner:
         return driver
 
     def _note_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a callback of the loop has raised, and leave out what asyncio says of tasks that nobody asked."""
+        """Keep what a callback of the loop has raised, and leave out exceptions never retrieved from tasks."""
         if "handle" in context and isinstance(error := context.get("exception"), Exception):
             self.unseen = self.unseen or error
 

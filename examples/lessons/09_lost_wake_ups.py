@@ -31,7 +31,7 @@ async def program(task, rows, size, slots):
     host = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.int32)
     device = atops.Device(0)
     used = await device.upload(np.full(1 << 14, 99, np.int32))
-    used.close()  # what is allocated now holds what somebody has left
+    used.close()  # what is allocated now holds what was there before
     got = await task(device, host, slots)
     assert isinstance(got, np.ndarray), f"the task returned {got!r}; expected an array: was it awaited?"
     assert np.array_equal(got, host), f"row {np.argwhere(got != host)[0][0]} is of another row, {got[got != host][:3]}"

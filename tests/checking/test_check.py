@@ -104,7 +104,7 @@ def test_runs_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def one_of_three_fails() -> None:
-    """Fail while others wait for a stream: the end of the run fails them, and nobody asks."""
+    """Fail while others wait for a stream: the end of the run fails them, and their exceptions are not retrieved."""
     device = atops.Device(0)
     x, turns = device.zeros(4, np.int32), asyncio.Semaphore(2)
 
@@ -117,7 +117,7 @@ async def one_of_three_fails() -> None:
 
 
 def test_what_asyncio_says_of_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Of tasks that nobody has asked how they ended, above all."""
+    """Of tasks whose exceptions were never retrieved, above all."""
     report = atops.check(one_of_three_fails, schedules=20)
     assert report.failure is not None and report.failure.kind == "assertion"
     gc.collect()
@@ -125,7 +125,7 @@ def test_what_asyncio_says_of_tasks_is_not_logged(caplog: pytest.LogCaptureFixtu
 
 
 async def leaves_a_task() -> None:
-    """Have a task fail that nobody asks."""
+    """Have a task fail, and never retrieve its exception."""
 
     async def fails() -> None:
         raise ValueError("of no interest")
@@ -141,7 +141,7 @@ async def leaves_a_callback() -> None:
 
 @pytest.mark.parametrize("strategy", ["random", "dpor"])
 def test_what_a_callback_of_the_loop_raises_is_a_failure(strategy: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody else is told of it. A task has its exception, for those that ask: that is neither told nor logged."""
+    """It is told nowhere else. The exception of a task is retrieved from the task: it is neither told nor logged."""
     report = atops.check(leaves_a_callback, 20, strategy=strategy)
     assert report.failure is not None and (report.failure.kind, report.failure.text[:8]) == ("exception", "KeyError")
     assert atops.check(leaves_a_task, 20, strategy=strategy).failure is None

@@ -92,7 +92,7 @@ def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -
     """While records come, reading and drawing take at most their share, and are not stopped."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=10**6, cost=LONGEST_PAUSE_S * SHARE)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     for _ in range(50):
         clocks.turn()
@@ -106,7 +106,7 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     """What was there at first is read whole; later, when reading is behind, all but the newest is left out."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=10**6, cost=0.001)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     fed.waiting = 10**5
     for _ in range(30):
@@ -125,7 +125,7 @@ def test_what_comes_while_one_reads_is_no_lag(monkeypatch: pytest.MonkeyPatch) -
     """A driver that never rests is followed: each reading takes all that was there when it began."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=PORTION, cost=0.001)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     fed.waiting = PORTION  # again each time that one looks
     for _ in range(30):
@@ -138,7 +138,7 @@ def test_one_costly_reading_does_not_stop_the_picture(monkeypatch: pytest.Monkey
     """The first reading may take long; what a page asks for then is answered within two seconds all the same."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=1, cost=0.5)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     clocks.turn()
     asked_at = clocks.wall
@@ -152,7 +152,7 @@ def test_a_cheap_feed_is_read_at_the_rate_of_frames(monkeypatch: pytest.MonkeyPa
     """Little work is looked at thirty times a second; nothing new, ten times; paused or ended, never by itself."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=3, cost=0.0)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     clocks.turn()
     assert clocks.delay == FRAME_S
@@ -172,7 +172,7 @@ def test_a_widget_that_waits_is_looked_after_in_time(monkeypatch: pytest.MonkeyP
     fed = Fed(clocks, rows=0, cost=0.0, live=False)
     fed.wanted = 0.5
     Pace(fed).wake()  # type: ignore[arg-type]
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     clocks.turn()
     assert clocks.delay == 0.5
@@ -182,7 +182,7 @@ def test_quiet_writes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second after the last news the pictures are written, once, and again only after more news."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=5, cost=0.0)
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     for rows, turns, rests in ((5, 3, 0), (0, int(QUIET_S / IDLE_S) - 2, 0), (0, 30, 1), (5, 1, 1), (0, 30, 2)):
         fed.rows = rows
@@ -198,7 +198,7 @@ def test_a_failing_feed_stops(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     stopped: list[bool] = []
     fed.poll = lambda limit: 1 // 0  # type: ignore[method-assign]
     fed.stop = lambda: stopped.append(True)  # type: ignore[attr-defined]
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     clocks.turn()
     assert stopped == [True] and clocks.delay is None
@@ -212,7 +212,7 @@ def test_a_picture_that_cannot_be_saved_is_logged(
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=1, cost=0.0)
     fed.rest = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
-    paced = Pace(fed)  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     clocks.turn()
     fed.rows = 0

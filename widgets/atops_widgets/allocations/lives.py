@@ -44,7 +44,7 @@ class Line:
 def lives_of(trace: Trace) -> list[Life]:
     """Return the allocations of a trace that has details, in the order in which they were asked for.
 
-    Memory that is allocated in stream order may be promised while somebody else holds it: it begins when that one ends.
+    Memory that is allocated in stream order may be promised while an earlier allocation holds it: it begins after that.
     """
     sites, begun = trace.names.sites, dict[int, Life]()
     for each in trace.changes:
