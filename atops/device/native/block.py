@@ -216,11 +216,13 @@ class NativeBlock(Block):
         self._end(blocks)
         return Progress.DONE
 
-    @staticmethod
-    def _end(blocks: Sequence[Block]) -> None:
+    def _end(self, blocks: Sequence[Block]) -> None:
         for each in blocks:
             each.left = each.size
             each.over()
+        if self.grid.done:
+            entry: Any = self.grid.entry
+            entry.plan = None  # which refers to the grid, and that to the entry: a circle, left to the collector
 
     def _together(self) -> list[Block]:
         """Return the blocks that run here, in their order."""

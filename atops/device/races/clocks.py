@@ -140,6 +140,7 @@ class BlockClock:
     def over(self) -> None:
         """Note that all threads of the block have ended."""
         self.grid.blocks.pop(self.number, None)
+        self.threads = []  # which refer to the block: without this neither went before the collector came
 
 
 class ThreadClock:

@@ -131,7 +131,7 @@ class LaunchDetector:
             self.log = AccessLog(keeps_uses=True)
             self.memories.clear()
             self._given.clear()
-            self._users = None
+            self._users = self.on_signal = None
 
     def _allocation_at(self, address: int) -> Allocation:
         """Return the memory that an address of an access lies in."""
