@@ -227,7 +227,8 @@ class Host:
             await route.abort()
 
     def _to_python(self, name: str, content: Any) -> None:
-        if not self.widgets[name].comm.dead:
+        comm = self.widgets[name].comm
+        if comm is not None and not comm.dead:  # as in a kernel, where a widget that was closed has no comm
             self.widgets[name]._handle_custom_msg(content, [])
 
 

@@ -28,3 +28,26 @@ def test_lines_of_cells_are_called_as_the_notebook_does(shell: InteractiveShell)
     Timeline(Trace())
     assert file_shown(file) == "In[5]"
     assert file_shown("/somewhere/main.py") == "main.py"
+
+
+def test_a_widget_may_be_closed_while_another_thread_sends() -> None:
+    """What it was about to say is dropped, and the thread that draws sees no error."""
+
+    class Closing:
+        """A comm whose widget is closed just when it is asked whether it reaches a page."""
+
+        comm_id = "0"
+        asked = False
+        on_msg = on_close = send = close = staticmethod(lambda *_, **__: None)
+
+        @property
+        def kernel(self) -> bool:
+            if self.asked:
+                widget.close()
+            return True
+
+    widget = Timeline(Trace())
+    widget.comm = comm = Closing()
+    comm.asked = True
+    widget.send({"type": "ping"})
+    assert widget.comm is None

@@ -297,9 +297,12 @@ def _saved(widget: Timeline, folder: Path) -> Path:
 
 
 def test_a_kernel_that_cannot_be_reached_is_no_failure(host: Host) -> None:
-    """When its cell goes after a restart, where nothing can be sent any more, a view closes without an error."""
-    shown = host.show(Timeline(double_buffering()))
+    """A view asks a widget that was closed, and closes where nothing can be sent any more, without an error."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
     shown.until("view.rects.length > 0")
+    widget.close()
+    shown.get("view.ping()")
     shown.get("(view.model.send = () => { throw new Error('Cannot send'); }, view.ping(), view.close())")
 
 

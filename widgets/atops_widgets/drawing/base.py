@@ -25,7 +25,7 @@ from atops_widgets.feed.feed import NOTHING, Feed, FeedSource, feed_of
 from atops_widgets.feed.links import saved_links
 from atops_widgets.feed.pace import Flow, call_soon
 
-__all__ = ("LIVE", "FeedWidget", "TraceWidget", "cell_shown", "publish")
+__all__ = ("LIVE", "ClosingWidget", "FeedWidget", "TraceWidget", "cell_shown", "publish")
 
 TEXTS: Final = 100_000  # different names that a page is told
 FARTHEST: Final = 1 << 62  # nanoseconds that a page may name
@@ -37,7 +37,17 @@ def cell_shown(file: str) -> str | None:
     return None if known is None else known[1]
 
 
-class FeedWidget(anywidget.AnyWidget):
+class ClosingWidget(anywidget.AnyWidget):
+    """A widget that one thread may close while another one sends: what it says after its end is dropped."""
+
+    def _send(self, msg: object, buffers: object = None) -> None:
+        """Send a message. That of the base class reads `comm` again between its check and its use."""
+        comm = self.comm
+        if comm is not None and getattr(comm, "kernel", True) is not None:
+            comm.send(data=msg, buffers=buffers)
+
+
+class FeedWidget(ClosingWidget):
     """A widget that shows a feed. What is chosen in it are traits, both ways: set them, observe them, link them.
 
     - `selected`: the number of the selected command, -1 for none.

@@ -8,10 +8,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, ClassVar, Final
 
-import anywidget
 import traitlets
 
-from atops_widgets.drawing.base import LIVE, publish
+from atops_widgets.drawing.base import LIVE, ClosingWidget, publish
 from atops_widgets.drawing.page import module_script
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 from atops_widgets.feed.feed import NOTHING
@@ -51,7 +50,7 @@ border:1px solid var(--line);border-radius:4px;padding:2px 6px;min-height:24px;f
 """
 
 
-class ProgramWidget(anywidget.AnyWidget):
+class ProgramWidget(ClosingWidget):
     """A picture of what a Player does. Subclasses set `script` and `label` and write what is marked."""
 
     script: ClassVar[str] = ""
