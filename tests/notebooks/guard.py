@@ -15,6 +15,8 @@ from typing import Any
 
 HIDDEN: list[str] = []  # what was reported where it is not read
 MACHINERY = ("IPython", "ipykernel", "jupyter_client", "tornado", "zmq")  # packages that keep tasks of their own
+LOOKS_AHEAD = "atops scheduler"  # the thread of a widget that runs, for its page, what each choice would do; it ends
+MOST_SECONDS = 10.0  # that such a thread may take
 NEAR = ("", "0.0.0.0", "127.0.0.1", "::1", "localhost", None)
 
 
@@ -37,6 +39,8 @@ def begin() -> None:
 
 async def end() -> None:
     """Raise AssertionError that names what the cells left behind."""
+    for thread in [each for each in threading.enumerate() if each.name == LOOKS_AHEAD]:
+        await asyncio.to_thread(thread.join, MOST_SECONDS)
     gc.collect()  # what was dropped while it failed says so now
     await asyncio.sleep(0)
     found = [*_tasks(), *_device_work(), *HIDDEN]

@@ -58,11 +58,16 @@ def test_a_sound_notebook_has_no_fault(kernel: Kernel):
         "async with asyncio.TaskGroup() as group:\n    one = group.create_task(asyncio.sleep(0, 5))\n"
         "stream.sync()\none.result()",
         "await stream.aclose()",
+        "import time\nfrom atops_widgets import Scheduler\nasync def slow():\n    time.sleep(0.1)\n"
+        "    async with asyncio.TaskGroup() as group:\n"
+        "        for _ in range(2):\n            group.create_task(asyncio.sleep(0))\n"
+        "play = Scheduler(slow)\nlen(play.choices())",  # and it looks ahead while the guard looks
     )
     assert run(notebook, kernel) == []
     assert "[0. 1. 2. 3. 4. 5. 6. 7.]" in text_of(notebook.cells[1])
     assert text_of(notebook.cells[2]) == "np.float64(0.0)"
     assert text_of(notebook.cells[4]) == "5"
+    assert text_of(notebook.cells[6]) == "2"
 
 
 CHOICES = (

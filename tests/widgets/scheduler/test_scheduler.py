@@ -113,6 +113,26 @@ def test_a_page_picks_by_number_and_a_page_that_is_behind_does_not() -> None:
     assert run["over"] and run["verdict"] == scheduler.verdict and run["position"] == run["known"]
 
 
+def test_what_is_closed_looks_no_further_ahead() -> None:
+    """Nobody is told any more what a choice would do, so no other choice is tried."""
+    runs: list[int] = []
+
+    async def program() -> None:
+        runs.append(len(runs))
+        if len(runs) == 2:  # the first one that looks ahead
+            scheduler.close()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(asyncio.sleep(0))
+
+    scheduler = Scheduler(program)
+    scheduler._player.ask("do", scheduler._player.begin)
+    if (thread := scheduler._player._thread) is not None:
+        thread.join(10)
+    assert len(runs) == 3, "one to the first choice, and two that look at one of those"
+    assert len(scheduler.pick(0)) > 1, "and in Python it goes on"
+
+
 def test_frames_tell_names_memory_queues_and_what_a_pick_would_do() -> None:
     """Streams and variables have the program's names; what a pick writes is said before, and marked after."""
     scheduler = Scheduler(late)

@@ -44,6 +44,7 @@ class Player:
         self.trail: tuple[Name, ...] = ()  # the picks that are known, of which the first so many were made
         self.told = Trail()  # of all of them
         self.error = ""
+        self.closed = False
         self.progress: Progress | None = None
         self.report: CheckReport | None = None
         self._began = self._ended = 0.0  # of the last check
@@ -190,6 +191,11 @@ class Player:
         if self.progress is not None:
             self.progress.stopped = True
 
+    def close(self) -> None:
+        """End a check, and looking ahead for pages, after the run that goes on. From any thread."""
+        self.closed = True
+        self.cancel()
+
     @property
     def seconds(self) -> float:
         """How long the last check has taken, or takes up to now."""
@@ -225,7 +231,7 @@ class Player:
             return
         began = told = time.monotonic()
         for at in range(len(stepper.choices())):
-            if self.busy or time.monotonic() - began > PEEK_S:
+            if self.closed or self.busy or time.monotonic() - began > PEEK_S:
                 break
             try:
                 self.peeks[at] = stepper.peek(at)

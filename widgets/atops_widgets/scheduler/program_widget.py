@@ -111,9 +111,9 @@ class ProgramWidget(ClosingWidget):
         self._displays.clear()
 
     def close(self) -> None:
-        """End a check, and take the views away. Closing twice is allowed."""
+        """End a check and looking ahead, and take the views away. Closing twice is allowed."""
         if "_player" in self.__dict__:  # not of one that was refused
-            self._player.cancel()
+            self._player.close()
         super().close()
 
     # ---- the page
