@@ -8,10 +8,12 @@ import io
 import os
 import runpy
 import sys
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, get_args
 
 from atops.base.errors import InvalidValue, UsageError
+from atops.base.options import VARIABLES
 from atops.checking.check import Checking, StrategyName
 from atops.runtime.schedules.host import Backend
 
@@ -20,9 +22,10 @@ __all__ = ("add_arguments", "main", "program_of")
 EPILOG = """\
 SCRIPT runs as `python SCRIPT` does, once for each schedule, in one thread and on the virtual clock: what it gives to
 atops.run or asyncio.run, or its blocking calls. SCRIPT:NAME calls a function of it, a coroutine function or a plain
-one, without arguments. What it prints is not shown. With ATOPS_DETECT=1 in the environment a race that the detectors
-report fails it, too. Exit code 0: it passed under all schedules that were run; 1: it failed, and the report says under
-which schedule; 2: a mistake in the arguments; 3: inconclusive."""
+one, without arguments. What it prints is not shown. --detect is a default, as ATOPS_DETECT=1 in the environment is:
+what the program itself gives, as in EmulatorOptions(detect=False), holds. Exit code 0: it passed under all schedules
+that were run; 1: it failed, and the report says under which schedule; 2: a mistake in the arguments; 3:
+inconclusive."""
 FAILED, BAD, INCONCLUSIVE = 1, 2, 3
 
 
@@ -38,11 +41,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make (default: %(default)s)")
     add("--same-result", action="store_true", help="fail where NAME returns something else than in the first run")
     add("--backend", choices=get_args(Backend), default="asyncio", help="what runs NAME (default: %(default)s)")
+    add(
+        "--detect", action=argparse.BooleanOptionalAction,
+        help="fail by races that the detectors report, too (default: by ATOPS_DETECT)",
+    )  # fmt: skip
     add("--json", action="store_true", help="print the report as JSON")
 
 
 def main(arguments: Any) -> int:
     """Check a program. Returns 0, 1 if it fails, 2 for bad input, 3 if it cannot be told."""
+    with _detecting(arguments.detect):
+        return _checked(arguments)
+
+
+@contextlib.contextmanager
+def _detecting(asked: bool | None) -> Iterator[None]:
+    """Have the environment ask for the detectors, or for none, as boards that the program makes look there."""
+    variable = VARIABLES["detect"].name
+    before = os.environ.get(variable)
+    if asked is not None:
+        os.environ[variable] = str(int(asked))
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[variable] = before
+        else:
+            os.environ.pop(variable, None)
+
+
+def _checked(arguments: Any) -> int:
     path, name = _split(arguments.script)
     try:
         program = program_of(path, name)

@@ -15,7 +15,7 @@ from atops.base.waiting.current_loop import current_loop_adapter, running_loop_a
 from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.base.waiting.parking_lot import Ending
 from atops.checking.check_report import CheckReport, ForcedChoice, ReportedRun
-from atops.checking.runner import Program, Runner, Watching
+from atops.checking.runner import Program, Runner, Watching, failure_by
 from atops.checking.search import Ended, Found, Progress, search
 from atops.checking.shrink import Switches
 from atops.checking.strategies.dpor import Dpor
@@ -227,12 +227,17 @@ class Checking:
         if shrunk is not None and shrunk.names != found.names:
             original, _ = self._reported(found.names)
         told, ended = self._reported(found.names if shrunk is None else shrunk.names)
-        if ended.failure is not None:
-            found = replace(found, failure=ended.failure)  # of the run that is told, and not of that which was found
-            self.progress.failure = found.failure
+        races = self.runner.races
+        if (failure := ended.failure) is not None:  # of the run that is told, and not of that which was found
+            if failure.kind == "race" and races and found.failure is not None:
+                first = found.failure.places[:1]
+                races = tuple(sorted(races, key=lambda race: race.identity not in first))
+                failure = failure_by(races, failure.error)
+            found = replace(found, failure=failure)
+            self.progress.failure = failure
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, told.schedule, told.forced, told.names,
-            told.places, self.runner.races, self.runner.plain, self.runner.backend, original,
+            told.places, tuple(map(str, races)), self.runner.plain, self.runner.backend, original,
         )  # fmt: skip
 
     def _reported(self, names: Sequence[Name]) -> tuple[ReportedRun, Ended]:

@@ -24,19 +24,19 @@ from atops.checking.strategies.strategy import Recorder
 from atops.device.chip import keeping_scratchpads
 from atops.device.memory.allocation import numbered_from_one
 from atops.device.memory.arena import keeping_arenas
+from atops.device.races.race import Race
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_selectors, setting_aside
 from atops.runtime.interrupts import Interrupts
-from atops.runtime.races.wording import told_by_failure
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
 from atops.runtime.schedules.fingerprint import check_fingerprint
 from atops.runtime.schedules.host import Backend, inline_executor
 
-__all__ = ("Program", "Quiet", "Runner", "Watching", "classified")
+__all__ = ("Program", "Quiet", "Runner", "Watching", "classified", "failure_by")
 
 Program = Callable[..., Any]
 
@@ -57,7 +57,7 @@ class Runner:
     ) -> None:  # fmt: skip
         self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
-        self.races: tuple[str, ...] = ()  # that the detectors have reported in the latest run
+        self.races: tuple[Race, ...] = ()  # that the detectors have reported in the latest run
         self.unseen: Exception | None = None  # a failure in that run that the program never looked at
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
@@ -106,8 +106,7 @@ class Runner:
             ended = Ended(failure=classified(gave_up))
         failed = ended.failure
         if self.races and (failed is None or failed.kind in ("assertion", "exception")):  # which come of it, as a rule
-            cause = None if failed is None else failed.error
-            return Ended(failure=Failure("race", self.races[0].partition("\n")[0], cause))
+            return Ended(failure=failure_by(self.races, None if failed is None else failed.error))
         if failed is None and self.unseen is not None:
             return Ended(failure=classified(self.unseen))
         return ended
@@ -210,7 +209,8 @@ class Runner:
         board = board_of(driver)
         self.unseen = self.unseen or board.unseen
         if board.detector is not None:
-            self.races += tuple(str(race) for race in board.detector.findings.races if not told_by_failure(race))
+            found = board.detector.findings.races
+            self.races += tuple(race for race in found if race.among != "threads")  # which a failed launch tells
 
     def _nested(
         self, main: Program, options: EmulatorOptions, arguments: tuple[object, ...], backend: Backend
@@ -320,7 +320,14 @@ def classified(error: BaseException) -> Failure:
     said = str(first).strip().splitlines()
     text = f"{type(first).__name__}: {said[0]}" if said else type(first).__name__
     place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
-    return Failure(kind, f"{text} ({place})" if place and place not in text else text, error)
+    places = (place,) if place and kind in ("assertion", "exception") else ()
+    return Failure(kind, f"{text} ({place})" if place and place not in text else text, error, places)
+
+
+def failure_by(races: Sequence[Race], error: BaseException | None) -> Failure:
+    """Return the failure of a run with these races, told by the first; `error` is what the program raised."""
+    told = str(races[0]).partition("\n")[0]
+    return Failure("race", told, error, tuple(race.identity for race in races))
 
 
 def _causes(error: BaseException | None) -> Sequence[BaseException]:

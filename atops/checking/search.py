@@ -34,11 +34,19 @@ class Failure(NamedTuple):
     """"exception", "assertion", "race", "deadlock", "step limit" or "different results"."""
     text: str
     error: BaseException | None = None
+    places: tuple[str, ...] = ()
+    """Where it was raised; of a run with races, the kind and the lines of each, first of the one that `text` tells."""
 
     @property
     def signature(self) -> tuple[str, str]:
-        """What another failure has in common with this one if it is the same one."""
+        """The kind, and that of the error."""
         return self.kind, "" if self.kind == "race" else type(self.error).__name__
+
+    def found_in(self, other: Failure | None) -> bool:
+        """Whether another run has failed in the same way, in the same place."""
+        if other is None or other.signature != self.signature:
+            return False
+        return not self.places or self.places[0] in other.places
 
 
 class Ended(NamedTuple):
@@ -256,8 +264,7 @@ class _Search:
 
         def fails(chooser: Switches) -> bool:
             progress.replays += 1
-            failure = self.judge(self.run(chooser))
-            return failure is not None and failure.signature == failed.signature
+            return failed.found_in(self.judge(self.run(chooser)))
 
         if replays <= 0:
             return self.found("failed", "", failed)

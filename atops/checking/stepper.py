@@ -349,7 +349,7 @@ class Stepper:
         parts = [f"{self.name}: {self.verdict}"]
         if self.names:
             parts.append(self.drawing)
-        parts += self._runner.races
+        parts += map(str, self._runner.races)
         options = [f"  {place}: {self._told(option)}" for place, option in enumerate(self.choices())]
         parts += ["\n".join(["what could come next:", *options])] if options else []
         if self.schedule is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -37,6 +38,21 @@ async def right():
 if __name__ == "__main__":
     print("a line that is not shown")
     asyncio.run(wrong())
+"""
+
+
+RACE = """
+import atops
+
+async def main():
+    device = atops.Device(0)
+    async with device.create_stream() as one, device.create_stream() as two:
+        x = device.zeros(4)
+        one.fill(x, 1)
+        two.fill(x, 1)
+
+if __name__ == "__main__":
+    atops.run(main, atops.EmulatorOptions(seed=1))
 """
 
 
@@ -79,6 +95,18 @@ def test_mistakes_have_the_exit_code_2(script, name, arguments, said, capsys):
     """And a line on the standard error."""
     assert main(["check", script.replace("program.py", name), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option, code", [("--detect", 1), ("--no-detect", 0)])
+def test_detectors_are_asked_for_by_an_option(option, code, tmp_path, monkeypatch, capsys):
+    """Also for what the script gives to atops.run; ATOPS_DETECT is what it was, then."""
+    monkeypatch.setenv("ATOPS_DETECT", str(code ^ 1))
+    path = tmp_path / "program.py"
+    path.write_text(RACE)
+    for script in (path, f"{path}:main"):
+        assert main(["check", str(script), "--schedules", "3", option]) == code
+        assert ("data race" in capsys.readouterr().out) == bool(code)
+    assert os.environ["ATOPS_DETECT"] == str(code ^ 1)
 
 
 @pytest.mark.slow

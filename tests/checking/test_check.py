@@ -566,3 +566,30 @@ def test_a_process_that_has_checked_before_gives_the_same_report() -> None:
     assert first == second and "Allocation #1" in first
     serials = [atops.Device(0).allocate(4).allocation.serial for _ in range(2)]
     assert serials[0] < serials[1]
+
+
+async def two_races() -> None:
+    """Fill one row by two streams where one order of the tasks comes, and another row where another one does."""
+    device, order = atops.Device(0), list[str]()
+    async with device.create_stream() as one, device.create_stream() as two:
+        x, y = device.zeros(4, np.int32), device.zeros(4, np.int32)
+
+        async def task(*names: str) -> None:
+            for name in names:
+                order.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(task("a", "b", "c"), task("d", "e"))
+        if order.index("e") < order.index("b"):
+            one.fill(x, 1)
+            two.fill(x, 2)
+        elif order.index("d") > order.index("c"):
+            one.fill(y, 1)
+            two.fill(y, 2)
+
+
+def test_a_race_does_not_become_another_one_as_it_is_made_small() -> None:
+    """Without forced choices there is another race: the one that was found needs one."""
+    report = atops.check(two_races, options=EmulatorOptions(detect=True), seed=0)
+    assert report.failure is not None and len(report.forced) == 1 and len(report.races) == 1
+    assert report.found.failure is not None and "#1" in report.failure.text and "#1" in report.races[0]

@@ -47,7 +47,8 @@ class Race:
     """Two accesses to the same bytes of `memory`, in no order; `advice` says what would order them.
 
     `ranges` are (first byte, end) in that memory; `device` is -1 for host memory. `offset` is where the memory begins
-    in that of the device, -1 where it is no allocation there.
+    in that of the device, -1 where it is no allocation there. A deadlock has no bytes, but `among`: what waits, which
+    is "streams", "threads" of a kernel or "tasks".
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Race:
     ranges: tuple[tuple[int, int], ...]
     advice: str
     offset: int = -1
+    among: str = ""
 
     def __str__(self) -> str:
         where = f"{self.memory}, {self.bytes_shown}" if self.ranges else self.memory
@@ -70,6 +72,7 @@ class Race:
         return {
             "kind": self.kind, "first": self.first.as_dict(), "second": self.second.as_dict(), "memory": self.memory,
             "device": self.device, "ranges": [list(each) for each in self.ranges], "advice": self.advice,
+            "among": self.among,
         }  # fmt: skip
 
     @property
@@ -79,9 +82,19 @@ class Race:
         return (self.kind, *sorted(sides))
 
     @property
+    def identity(self) -> str:
+        """What two reports of one race have in common, also from two runs: the kind, and the lines of both sides."""
+        return f"{self.kind}: {' and '.join(sorted(map(_line, (self.first, self.second))))}"
+
+    @property
     def bytes_shown(self) -> str:
         """The ranges in words."""
         return bytes_told(self.ranges)
+
+
+def _line(access: Access) -> str:
+    site = access.site
+    return f"{access.actor}, {access.what}" if site is None else f"{site.path}:{site.line}"
 
 
 def bytes_told(ranges: Sequence[tuple[int, int]]) -> str:

@@ -16,7 +16,6 @@ from atops.base.locks import fork_safe
 from atops.base.log_fields import get_logger
 from atops.base.trace.records import Place, RaceEvent, RaceSide
 from atops.base.trace.tracer import Tracer
-from atops.device.call_site import Site
 from atops.device.races.race import Access, Race
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Findings:
         self._board = board
         self._standing = standing  # what is a race unless it ends yet
         self._lock = fork_safe(threading.Lock())
-        self._races: dict[object, Race] = {}
+        self._races: dict[str, Race] = {}
         self._escapes: dict[str, None] = {}
         self._repeated = 0
         self.commands = self.launches = self.bytes = self.accesses = 0
@@ -129,7 +128,7 @@ class Findings:
     def add(self, races: Iterable[Race], item: Completion | None = None) -> None:
         """Keep what is new, and say so: to the log, and to the trace. With no lock of the board held."""
         for race in races:
-            key = _key(race)
+            key = race.identity
             with self._lock:
                 if key in self._races or len(self._races) >= MOST:
                     self._repeated += 1
@@ -176,7 +175,7 @@ class Findings:
     @property
     def races(self) -> tuple[Race, ...]:
         """The races found by now, with what stands still."""
-        still = {_key(race): race for race in self._standing()}
+        still = {race.identity: race for race in self._standing()}
         with self._lock:
             return tuple({**still, **self._races}.values()) if still else tuple(self._races.values())
 
@@ -197,12 +196,3 @@ def _traced(race: Race, launch: int, tracer: Tracer) -> RaceEvent:
     sides = side(race.first), side(race.second)
     memory = NUMBER.sub("", race.memory)
     return RaceEvent(at, race.kind, memory, race.device, race.offset, race.ranges, race.advice, *sides)
-
-
-def _key(race: Race) -> object:
-    return race.kind, frozenset((_line(race.first), _line(race.second)))
-
-
-def _line(access: Access) -> object:
-    site: Site | None = access.site
-    return (access.actor, access.what) if site is None else (site.path, site.line)

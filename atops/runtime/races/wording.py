@@ -9,7 +9,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "told_by_failure", "unseen", "unused")
+__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen", "unused")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -95,12 +95,7 @@ def deadlock_of(sides: list[Access], among: str) -> Race:
     host = Access("the host", "waits for it", False, None, "")
     first, second, *others = (*sides, host) if len(sides) == 1 else sides
     more = "".join(f"; {each}" for each in others)
-    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{CURES[among]}{more}")
-
-
-def told_by_failure(race: Race) -> bool:
-    """Whether the program is told of it by a failure, too: a deadlock of kernel threads fails their launch."""
-    return race.kind == "deadlock" and race.advice.startswith(CURES["threads"])
+    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{CURES[among]}{more}", among=among)
 
 
 def unseen(memory: Allocation) -> str:
