@@ -151,3 +151,21 @@ def test_stores_of_one_value_are_told_apart(make: Callable[..., Bench]) -> None:
         grid = bench.launch(flag, (1, 12), bench.upload(np.zeros(4, np.int32)), right)
         assert [race.kind for race in grid.detector.races] == kinds
         assert grid.detector.take_counts()[2] > 0
+
+
+def test_of_a_kernel_that_fails_not_all_was_seen() -> None:
+    """A barrier that counts more threads than the block has fails the launch at once; that is not "clean"."""
+
+    @k.kernel
+    async def wait(right: int) -> None:
+        await k.barrier(k.BarrierScope.SIP, 4 if right else 5).arrive_and_wait()
+
+    async def main(right: int) -> None:
+        async with atops.Device(0).create_stream() as stream:
+            await stream.launch(wait, (1, 4), right)
+
+    with pytest.raises(LaunchFailure, match="barrier count is 5"):
+        atops.run(main, atops.EmulatorOptions(detect=True), 0)
+    assert atops.report().verdict == "inconclusive" and "kernel wait" in atops.report().escapes[0]
+    atops.run(main, atops.EmulatorOptions(detect=True), 1)
+    assert atops.report().verdict == "clean"

@@ -262,19 +262,31 @@ def free_when_idle(
     """
     board = context.board
     items: list[Completion] = []
+    freed: Callable[[], object] = bool
     with board.lock:
-        for each in board.active_streams() if stream is None else stream.synchronised():
+        if stream is not None and board.detector is not None:
+            freed = board.detector.freeing(stream, allocation)
+        for each in board.active_streams() if stream is None else _before(stream):
             items += each.ends()
         if stream is not None and (lost := context.lost if stream.null else stream.lost) is not None:
             items += lost.unfinished()
     by = "close" if stream is None else stream.label
     if items:
-        when_unused(items, partial(_free, free, allocation, by))
+        when_unused(items, partial(_free, free, allocation, by, freed))
     else:
-        _free(free, allocation, by)
+        _free(free, allocation, by, freed)
 
 
-def _free(free: Callable[[Allocation, str], None], allocation: Allocation, by: str) -> None:
+def _before(stream: StreamQueue) -> list[StreamQueue]:
+    """Return the streams whose work comes before a command that a stream is given now. With the driver's lock held."""
+    null = stream.context.null_queue
+    return [*stream.synchronised(), *([null] if stream.blocking and not stream.null and null is not None else [])]
+
+
+def _free(
+    free: Callable[[Allocation, str], None], allocation: Allocation, by: str, freed: Callable[[], object]
+) -> None:
+    freed()
     try:  # noqa: SIM105  # every close comes here, and suppress() is slow
         free(allocation, by)
     except IllegalAddress:  # a reset or the driver's close was faster

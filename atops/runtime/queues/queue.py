@@ -293,6 +293,8 @@ class StreamQueue(InProcess):
         # What it waits for may come behind anything that the board has been given up to now.
         if kind in OPEN_WAITS and (lost := self.board.newest_work()) is not None:
             self.lose(lost)
+        if self.clock is not None and (deps or kind in OPEN_WAITS):
+            self.clock.left_at = self.board.seq
 
     def lose(self, more: Lost) -> None:
         """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""

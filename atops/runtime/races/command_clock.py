@@ -161,7 +161,8 @@ class Epoch:
     `own` is what its stream has learned, `host` what the host knew at the call; `told` is what its end adds to that,
     where it is a wait: `complete` does it. `group` is whether it takes part in null-stream order. `signal` is True of a
     store that only tells others something, `dropped` of the free of memory whose last reference has gone; `meeting` is
-    what grids that run together share. `heard` are the launches whose signals one that runs has seen, and `part` is
+    what grids that run together share. `left_at` is the newest command that there was when its stream, or one that it
+    waits for, left a wait out. `heard` are the launches whose signals one that runs has seen, and `part` is
     that of a launch in which something was over.
     """
 
@@ -175,6 +176,7 @@ class Epoch:
     told: list[Epoch | Clock] | None = None  # a clock: what the host knew
     heard: dict[int, Heard] | None = None  # by number
     part = 0
+    left_at = 0
     after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
     waited: Waited | None = None  # the newest wait for an event in its stream
 
@@ -209,6 +211,7 @@ class Epoch:
             over.complete()
         self.own = with_entry(joined(self.own, over.own), over.order, over.seq)
         self.host = newer(self.host, over.host)
+        self.left_at = max(self.left_at, over.left_at)
         if (heard := over.heard) is not None:
             over.heard = None  # they may have heard of this one
             self._come_after_all(heard)

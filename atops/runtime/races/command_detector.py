@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import ref
 
-from atops.base.errors import AtopsError, DataRace, KernelDeadlock, PriorLaunchFailure
+from atops.base.errors import AtopsError, DataRace, KernelDeadlock, LaunchFailure, PriorLaunchFailure
 from atops.base.locks import fork_safe
 from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
@@ -56,7 +56,7 @@ from atops.runtime.races.report import Findings
 from atops.runtime.races.signal_writes import SignalWrites
 from atops.runtime.races.stalls import Stalls, ended_by, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import NOWHERE, DeviceOrder, Orders, StreamClock
-from atops.runtime.races.wording import access_of, advice_for, deadlock_of, kind_of, unseen
+from atops.runtime.races.wording import FREE, access_of, advice_for, deadlock_of, kind_of, left_out, unseen
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -183,7 +183,7 @@ class CommandDetector:
                     if memory.host_visible:
                         self._show(epoch, memory, write and stop - start <= WORD, kind is Copy)
                     polls = kind is Copy and not write and stop - start <= WORD
-                    noted = self._polling(epoch, touch) if polls else self._after_all(epoch) if epoch.dropped else epoch
+                    noted = self._polling(epoch, touch) if polls else self._freeing(epoch) if kind is Free else epoch
                     self._note(noted, memory, start, stop, write, found)
                     if kind is Alloc:
                         self._note_alloc(epoch, memory, found)
@@ -196,15 +196,44 @@ class CommandDetector:
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
 
-    def _after_all(self, epoch: Epoch) -> Epoch:
-        """Return a free as what comes after all commands: it is of memory that no reference was left to.
+    def _freeing(self, epoch: Epoch) -> Epoch:
+        """Return a free as what comes after all commands, if no reference to the memory was left: each has one.
 
-        A command has one until it is over. The stream learns nothing of this.
+        After all that there was when its stream left a wait out, if it has: the memory is kept for as long, and nobody
+        knows what the wait was for. The stream learns nothing of this.
         """
+        seq = epoch.seq if epoch.dropped else epoch.left_at
+        if seq == 0:
+            return epoch
         last = copy(epoch)
         for ordinal in self._devices:
-            last.own = with_entry(last.own, everything_in(ordinal), epoch.seq)
+            last.own = with_entry(last.own, everything_in(ordinal), seq)
         return last
+
+    def freeing(self, queue: StreamQueue, memory: Allocation) -> Callable[[], None]:
+        """Note that memory is given back in a stream's order by no command of it. Returns what notes that it is.
+
+        With the driver's lock held.
+        """
+        clock, place, ordinal = queue.clock or self._clock(queue), calling_place(ENQUEUEING), queue.context.ordinal
+        epoch = Epoch(clock.order, queue.board.seq, ordinal, queue.blocking, self.host, place, queue.label)
+        epoch.words = FREE
+        return partial(self._freed, queue, clock, epoch, memory)
+
+    def _freed(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, memory: Allocation) -> None:
+        found: _Found = {}
+        with self._lock:
+            if (last := clock.last) is not None:
+                epoch.come_after(last)
+            device = self._device(epoch.device)
+            if queue.null:
+                device.join_blocking(epoch.seq)
+                epoch.own = with_entry(joined(epoch.own, device.blocking), group_in(epoch.device), epoch.seq)
+            elif queue.blocking and device.null is not None:
+                epoch.come_after(device.null)
+            epoch.left_at = max(epoch.left_at, clock.left_at)
+            self._note(self._freeing(epoch), memory, 0, memory.size, True, found)
+        self.findings.add(self._races_of(found))
 
     def allocated(self, memory: Allocation) -> None:
         """Note that memory was allocated, in no stream's order: nothing has stored to it."""
@@ -287,6 +316,8 @@ class CommandDetector:
         self._take_counts(kernels)
         if isinstance(failure, KernelDeadlock):
             self.stalled([(item, f"stands: {failure}")], "threads")
+        elif isinstance(failure, LaunchFailure):
+            self.findings.escaped(left_out(grid.name))
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
@@ -348,6 +379,8 @@ class CommandDetector:
         held = self._histories.get(memory.serial)
         history = self._history(memory) if held is None else held[0]
         for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
+            if epoch.seq <= earlier.left_at and earlier.words == FREE:
+                continue  # it begins late, and the memory is kept for it
             found.setdefault((memory.serial, earlier, wrote, epoch, write), (memory, []))[1].append((low, high))
 
     def _note_wait(self, epoch: Epoch, command: WaitValue, found: _Found) -> None:
@@ -433,7 +466,7 @@ class CommandDetector:
         races = list[Race]()
         for (_, earlier, wrote, later, write), (memory, ranges) in found.items():
             device = -1 if isinstance(memory, str) or memory.device is None else memory.device
-            if later.seq < earlier.seq:  # it ran first by luck: the program has them the other way round
+            if later.seq <= earlier.seq:  # it ran first by luck: the program has them the other way round
                 earlier, wrote, later, write = later, write, earlier, wrote
             first, second = access_of(earlier, wrote, device), access_of(later, write, device)
             offset = -1 if isinstance(memory, str) or memory.device is None else memory.offset
@@ -469,9 +502,10 @@ class CommandDetector:
             if last.told is not None:
                 last.complete()
             self._running.pop(last.seq, None)  # a launch that could not begin, or was abandoned
-            epoch.own = last.own
+            epoch.own, epoch.left_at = last.own, last.left_at
             if epoch.host is not last.host:
                 epoch.host = newer(epoch.host, last.host)
+        epoch.left_at = max(epoch.left_at, clock.left_at)
         if epoch.after:
             for over in _epochs_of(epoch.after, epoch):
                 epoch.come_after(over)

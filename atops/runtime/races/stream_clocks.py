@@ -38,7 +38,7 @@ WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their end
 class StreamClock:
     """Where a stream is: its newest command that has begun, and the one before it. `gone` is told when it goes."""
 
-    __slots__ = ("_gone", "before_last", "last", "merged", "null_seen", "order", "waited")
+    __slots__ = ("_gone", "before_last", "last", "left_at", "merged", "null_seen", "order", "waited")
 
     def __init__(self, order: int, gone: deque[tuple[int, Epoch | None]] | None = None) -> None:
         self.order = order
@@ -47,6 +47,7 @@ class StreamClock:
         self.before_last: Epoch | None = None
         self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
         self.null_seen = 0
+        self.left_at = 0  # the newest command there was when a wait was left out, after a failure or by an abort
         self.waited: Waited | None = None
 
     def waits(self, epoch: Epoch, record: Completion | None) -> None:

@@ -9,7 +9,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("access_of", "advice_for", "deadlock_of", "kind_of", "line_of", "unseen", "unused")
+__all__ = ("FREE", "access_of", "advice_for", "deadlock_of", "kind_of", "left_out", "line_of", "unseen", "unused")
 
 FREE, ALLOC = "free", "alloc"
 
@@ -96,6 +96,11 @@ def deadlock_of(sides: list[Access], among: str) -> Race:
     first, second, *others = (*sides, host) if len(sides) == 1 else sides
     more = "".join(f"; {each}" for each in others)
     return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{CURES[among]}{more}", among=among)
+
+
+def left_out(kernel: str) -> str:
+    """Say that a kernel has ended by a failure, so that not all of it ran."""
+    return f"what the threads of kernel {kernel} do behind the failure of a launch of it"
 
 
 def unseen(memory: Allocation) -> str:

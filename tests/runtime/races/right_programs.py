@@ -110,6 +110,18 @@ async def the_host_polls_a_word_by_fetch(device: atops.Device) -> None:
 
 
 @right
+async def memory_of_the_device_is_freed_in_null_stream_order(device: atops.Device) -> None:
+    stream, null = device.create_stream(nonblocking=False), device.null_stream
+    x, y = device.zeros(N), device.zeros(N)
+    null.fill(x, 1.0)
+    stream.free(x)
+    stream.fill(y, 1.0)
+    null.free(y)
+    await stream
+    await null
+
+
+@right
 async def the_host_polls_a_mapped_word(device: atops.Device) -> None:
     one, two = pair(device)
     x, word = device.zeros(N), device.host_malloc(1, np.uint32)

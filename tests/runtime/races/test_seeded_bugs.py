@@ -565,6 +565,17 @@ async def freed_by_another_stream(device: atops.Device, right: bool) -> None:
 
 
 @program
+async def memory_of_the_device_freed_by_another_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.zeros(N)
+    one.fill(x, 1.0)
+    if right:
+        two.wait(one)
+    two.free(x)
+    await over(one, two)
+
+
+@program
 async def used_where_it_was_uploaded(device: atops.Device, right: bool) -> None:
     one, two = pair(device)
     x = one.upload(ONES)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -121,3 +123,45 @@ def test_what_a_stream_knew_that_is_gone_stays_known():
     device.forget(71)
     assert not device.changed and not device.learned
     assert np.array_equal(device.blocking[0], gone.own[0]) and np.array_equal(device.every[0], gone.own[0])
+
+
+@pytest.mark.parametrize("end", ["abort", "failure", "exception"])
+@pytest.mark.parametrize("through", [False, True])
+def test_a_free_behind_a_wait_that_is_left_out_is_no_race(end: str, through: bool) -> None:
+    """The memory is kept until all is over; what is enqueued and freed later needs a wait as ever."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        user, owner, third = (device.create_stream(name=name) for name in ("user", "owner", "third"))
+        gate, y = device.zeros(1, np.int32), owner.zeros(64, np.int32)
+        user.wait(owner.record())
+        user.fill(y, 1)
+        user.wait_value(gate, 1)
+        owner.call(fails) if end == "failure" else owner.wait_value(gate, 2)
+        owner.wait(user.record())
+        freeing = third if through else owner
+        freeing.wait(owner)
+        freeing.free(y)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        if end == "exception":
+            raise KeyError
+        for stream in (owner, user, third):
+            stream.abort()
+            with suppress(atops.errors.ExecutionError):
+                await stream
+            stream.clear_error()
+        z = device.zeros(64, np.int32)
+        user.fill(z, 1)
+        third.free(z)  # a race
+        await user
+        await third
+
+    def fails() -> None:
+        raise ValueError
+
+    with suppress(atops.errors.AtopsError, KeyError):
+        atops.run(main, atops.EmulatorOptions(detect=True))
+    races = [race for race in atops.report().races if race.kind != "deadlock"]
+    assert [race.kind for race in races] == ([] if end == "exception" else ["freed while in use"]), races
+    assert all(race.memory.startswith("<Allocation #") and "fill" in race.first.what for race in races)
