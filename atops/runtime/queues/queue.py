@@ -44,7 +44,7 @@ from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, 
 from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 
 if TYPE_CHECKING:
-    from atops.runtime.races.command_detector import StreamClock
+    from atops.runtime.races.stream_clocks import StreamClock
     from atops.runtime.stream import Stream
 
 __all__ = ("StreamQueue", "submit_items")

@@ -1,6 +1,7 @@
 """Races between commands: what is ordered before what, which bytes commands touch, and the report of a driver.
 
 - `command_clock`: what a command comes after.
+- `command_order`: what each stream has learned, and what the host knows to be over.
 - `stream_clocks`: what streams and devices know, null-stream order with it.
 - `byte_history`: which commands used which bytes of one memory.
 - `host_memory`: what can be seen of the host's own arrays.
