@@ -287,10 +287,7 @@ class CommandDetector(CommandOrder):
         inside = kernels.take()
         self.findings.add(inside, item)
         self._take_counts(kernels)
-        if isinstance(failure, KernelDeadlock):
-            self.stalled([(item, f"stands: {failure}")], "threads")
-        elif isinstance(failure, LaunchFailure):
-            self.findings.escaped(left_out(grid.name))
+        self._note_failure(item, grid, failure)
         if inside and self.strict and failure is None:
             failure = _race_error(inside)
         if epoch is None or not epoch.words:
@@ -323,6 +320,13 @@ class CommandDetector(CommandOrder):
         except DataRace as race:
             return failure or race
         return failure
+
+    def _note_failure(self, item: Completion, grid: Grid, failure: AtopsError | None) -> None:
+        """Report a kernel whose threads wait for each other; of one that fails otherwise not all was seen."""
+        if isinstance(failure, KernelDeadlock):
+            self.stalled([(item, f"stands: {failure}")], "threads")
+        elif isinstance(failure, LaunchFailure):
+            self.findings.escaped(left_out(grid.name))
 
     def _take_counts(self, kernels: LaunchDetector) -> None:
         """Take what a launch has seen, and what it could not see."""
