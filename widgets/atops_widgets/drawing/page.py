@@ -10,6 +10,7 @@ import json
 import os
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
@@ -39,8 +40,10 @@ CONSTANTS: Final = re.compile(r"^(const [^;\n]*);\nconst ", re.MULTILINE)  # two
 # Names outside of texts, but for those of properties.
 NAME: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?:(?<=\.\.\.)|(?<![.\w$]))[a-zA-Z]\w{3,}\b')
 CALLED: Final = re.compile(r"^(?:(?:async )?function |const )(\w+)(?:\(| = \()", re.MULTILINE)
-# Where one is handed on by its name alone, or a property or a method has it.
-ELSEWHERE: Final = r"(?<![.\w])(?<!: )(?<!=> ){0}\b(?!\(| = \()|^ +{0}\(.*\{{$"
+# Where a name is handed on alone, and where a property or a method has it.
+ALONE: Final = re.compile(r"(?<![.\w])(?<!: )(?<!=> )\w+\b(?!\(| = \()")
+METHOD: Final = re.compile(r"^ +(\w+)\(.*\{$", re.MULTILINE)
+WORD: Final = re.compile(r"\w+")
 # One name in brackets before an arrow, which needs none; and what keeps a name, for which another word does as well.
 LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst (?=[\w$\[{])")
 MOST: Final = {"view": "$", "event": "_", "rect": "$_"}  # names that no property has
@@ -68,7 +71,8 @@ def _small(text: str) -> str:
 
 def _shorter(text: str) -> dict[str, str]:
     """Return shorter names: of what is named most, of constants, and of functions that are called or values."""
-    names = [name for name in CALLED.findall(text) if not re.search(ELSEWHERE.format(name), text, re.MULTILINE)]
+    elsewhere = {*ALONE.findall(text), *METHOD.findall(text)}
+    names = [name for name in CALLED.findall(text) if name not in elsewhere]
     names += dict.fromkeys(CONSTANT.findall(text))
     return {**MOST, **{name: f"${number}" for number, name in enumerate(names)}}
 
@@ -77,14 +81,11 @@ def _shared(names: Iterable[str], own: str) -> str:
     """Return what a widget shares with others: those of the functions that are called from it, or from each other."""
     text = "".join(map(_read, names))
     while True:
-        left = FUNCTION.sub(lambda match: match[0] if _named(match[1], text + own) > 1 else "", text)  # noqa: B023
+        named = Counter(WORD.findall(text + own))
+        left = FUNCTION.sub(lambda match: match[0] if named[match[1]] > 1 else "", text)  # noqa: B023
         if left == text:
             return text
         text = left
-
-
-def _named(name: str, text: str) -> int:
-    return len(re.findall(rf"\b{name}\b", text))
 
 
 @cache
