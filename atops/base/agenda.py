@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence, Sized
-from typing import Any, Final
+from typing import Final
 
-from atops.base.choice import NEXT, THREAD, Choice, ChoiceLog, Chooser, Name, told
+from atops.base.choice import NEXT, THREAD, TRANSFER, Choice, ChoiceLog, Chooser, Name, Random, told
 from atops.base.errors import StepLimit
 from atops.base.footprint import Footprint
 
@@ -35,7 +35,7 @@ class Agenda:
 
     __slots__ = (
         "_look", "_oldest", "chooser", "current", "footprint", "hand_back", "limit", "log", "made", "names", "other",
-        "others", "steps",
+        "others", "steps", "transfers",
     )  # fmt: skip
 
     def __init__(self, chooser: Chooser, limit: int = MOST_STEPS) -> None:
@@ -45,7 +45,7 @@ class Agenda:
         self.hand_back: frozenset[type] = frozenset()  # of these classes are the steps that are handed back, not run
         self.names: list[Name] = []
         self.steps: list[Step] = []
-        self.others = 0  # of those that are no kernel threads
+        self.transfers = self.others = 0  # of those that are transfers; that are neither these nor kernel threads
         self.current: Name = ()  # whose step was taken last
         self.made = 0  # steps
         self.limit = limit
@@ -61,7 +61,14 @@ class Agenda:
             name = self._apart(name)
         self.names.append(name)
         self.steps.append(step)
-        self.others += name[0] != THREAD
+        self._count(name[0], 1)
+
+    def _count(self, kind: str | int, by: int) -> None:
+        """Note that so many of this kind are ready, or are no more."""
+        if kind == TRANSFER:
+            self.transfers += by
+        elif kind != THREAD:
+            self.others += by
 
     def drop(self, step: Step) -> bool:
         """Forget a step. Returns whether it was ready."""
@@ -69,7 +76,7 @@ class Agenda:
             return False
         index = self.steps.index(step)
         del self.steps[index]
-        self.others -= self.names.pop(index)[0] != THREAD
+        self._count(self.names.pop(index)[0], -1)
         return True
 
     def drop_all(self, prefixes: Sequence[Name]) -> None:
@@ -78,7 +85,9 @@ class Agenda:
         # In place: a step that is being run may have both lists in hand.
         self.names[:] = [name for name, kept in zip(self.names, keep, strict=True) if kept]
         self.steps[:] = [step for step, kept in zip(self.steps, keep, strict=True) if kept]
-        self.others = sum(name[0] != THREAD for name in self.names)
+        self.transfers = self.others = 0
+        for name in self.names:
+            self._count(name[0], 1)
 
     def run(self) -> None:
         """Take steps and run them until nothing is ready. Raises as `run_some`."""
@@ -92,20 +101,32 @@ class Agenda:
 
         Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
         """
-        names, steps = self.names, self.steps
+        names, steps, chooser, drawing = self.names, self.steps, None, None
         while names and not urgent:
-            others, most = self.others, self._look - self.made
-            if not others and most > 1:
-                self._take_threads(most, urgent)
-                continue
+            if chooser is not self.chooser:  # a step may end its choices
+                chooser = self.chooser
+                drawing = self._drawing()
+            most = self._look - self.made
+            if most > 1 and not self.others:
+                if drawing is not None:
+                    self._draw(drawing, most, urgent)
+                    drawing = self._drawing()
+                    continue
+                if not self.transfers:
+                    self._take_threads(most, urgent)
+                    continue
             self.made += 1
             if most <= 1:
                 index = self._patiently(names)
             else:
-                index = self.log.choose(NEXT if others < len(names) else self.kind(names), names)
+                kernels = not self.others and self.transfers < len(names)
+                index = self.log.choose(NEXT if kernels else self.kind(names), names)
             self.current = name = names.pop(index)
-            step = steps.pop(index)
-            if name[0] == THREAD:
+            step, kind = steps.pop(index), name[0]
+            if kind == THREAD:
+                step()
+            elif kind == TRANSFER:
+                self.transfers -= 1
                 step()
             else:
                 self.others -= 1
@@ -118,32 +139,37 @@ class Agenda:
 
     def _take_threads(self, most: int, urgent: Sized) -> None:
         """Take turns of kernel threads, fewer than `most`, as long as nothing else is ready: the hot loop."""
-        names, choose, taken = self.names, self.chooser.choose, self.log.taken
-        take, take_step, note = names.pop, self.steps.pop, taken.append
+        names, choose = self.names, self.log.choose
+        take, take_step = names.pop, self.steps.pop
         made = 0
-        chooser: Any = self.chooser  # a step may end its choices
-        if hasattr(chooser, "draws") and (draw := chooser.draws(taken)) is not None:
-            try:
-                for made in range(1, most):  # noqa: B007  # as below
-                    count = len(names)
-                    index = int(draw() * count)
-                    self.current = name = take(index)
-                    note((name, index, count))
-                    take_step(index)()
-                    if self.others or urgent or not names:
-                        break
-            finally:
-                self.made += made
-                chooser.drawn()
-            return
+        try:
+            for made in range(1, most):  # noqa: B007  # how far it came counts
+                index = choose(THREAD, names)
+                self.current = take(index)
+                take_step(index)()
+                if self.others or self.transfers or urgent or not names:
+                    break
+        finally:
+            self.made += made
+
+    def _drawing(self) -> Random | None:
+        """Return what draws steps of kernels now, without the chooser being asked for each; None to ask."""
+        ask: Callable[[], Random | None] | None = getattr(self.chooser, "drawing", None)
+        return None if ask is None else ask()
+
+    def _draw(self, drawing: Random, most: int, urgent: Sized) -> None:
+        """Take steps of kernels, fewer than `most`, as long as nothing else is ready, without asking for each."""
+        names, draw, among = self.names, drawing.draw, drawing.among_kernels
+        take, take_step, note = names.pop, self.steps.pop, self.log.taken.append
+        made = 0
         try:
             for made in range(1, most):  # noqa: B007  # how far it came counts
                 count = len(names)
-                index = choose(THREAD, names)
-                if index >= count or index < 0:
-                    raise self.log.refused(index, count)
+                index = among(names, self.transfers) if self.transfers else int(draw() * count)
                 self.current = name = take(index)
                 note((name, index, count))
+                if name[0] == TRANSFER:
+                    self.transfers -= 1
                 take_step(index)()
                 if self.others or urgent or not names:
                     break
@@ -169,7 +195,7 @@ class Agenda:
         names = [self.names[place] for place in places]
         place = places[self.log.choose(self.kind(names), names)]
         name = self.current = self.names.pop(place)
-        self.others -= name[0] != THREAD
+        self._count(name[0], -1)
         return self.steps.pop(place)
 
     @staticmethod

@@ -19,7 +19,7 @@ Nothing here knows what the names stand for.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -27,7 +27,7 @@ from atops.base.errors import InvalidValue
 
 __all__ = (
     "NEXT", "PASSING", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Drawing",
-    "Name", "Plain", "Random", "Replay", "named", "told",
+    "Keeping", "Name", "Plain", "Random", "Replay", "named", "told",
 )  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
@@ -56,16 +56,16 @@ class Chooser(Protocol):
 
 
 class Drawing(Chooser, Protocol):
-    """A chooser that may have turns of kernel threads chosen without being asked for each: they are most of all."""
+    """A chooser that may have turns of kernel threads and their transfers drawn: they are most of all choices."""
 
-    def draws(self, taken: Sequence[tuple[Name, int, int]], /) -> Callable[[], float] | None:
-        """Return what draws from [0, 1) if all turns have equal chances and it needs not be asked; None to be asked.
+    def drawing(self) -> Random | None:
+        """Return what draws them for now, as `choose` would have chosen; None to be asked about each."""
 
-        Until `drawn` what is chosen so is appended to `taken`, and so is what is chosen by `choose`, once that returns.
-        """
 
-    def drawn(self) -> None:
-        """Note that nothing more is drawn."""
+class Keeping(Chooser, Protocol):
+    """A chooser that keeps what it chooses, where a ChoiceLog would; what is drawn for it is appended there."""
+
+    taken: list[tuple[Name, int, int]]
 
 
 class Plain:
@@ -86,52 +86,62 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._random = draw = random.Random(seed).random
+        self.draw = draw = random.Random(seed).random  # all threads of kernels that could go on have equal chances
         self._preferred = MOST_PREFERRED if draw() < 0.6 else 1.0
         self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** draw())  # choices
         self._weights: dict[object, float] = {}
         self._actors: dict[Name, object] = {}
 
-    def draws(self, taken: Sequence[tuple[Name, int, int]] = (), /) -> Callable[[], float]:
-        """Return what draws."""
-        return self._random
-
-    def drawn(self) -> None:
-        """Take no notice."""
+    def drawing(self) -> Random:
+        """Return itself."""
+        return self
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return any position."""
         if kind == THREAD or len(names) == 1:
-            return int(self._random() * len(names))
+            return int(self.draw() * len(names))
         kinds: list[Any] = list(map(_first, names))
-        count, transfers = kinds.count(THREAD), kinds.count(TRANSFER)
-        chosen: Any
+        transfers = kinds.count(TRANSFER)
+        if kinds.count(THREAD) + transfers == len(kinds):
+            return self.among_kernels(names, transfers)
+        self._look()
+        actors = self._actors
+        found = [actors.get(name) or self._actor_of(name) for name in names]
+        chosen = self._prefer(found)
+        places = [place for place, each in enumerate(found) if each == chosen]
+        return places[int(self.draw() * len(places))] if len(places) > 1 else places[0]
+
+    def among_kernels(self, names: Sequence[Name], transfers: int) -> int:
+        """Return any position among turns of kernel threads and so many of their transfers."""
+        total, draw = len(names), self.draw
+        if not 0 < transfers < total:
+            return int(draw() * total)
+        self._look()
+        weights = self._weights
+        weight, other = weights.get(THREAD) or self._weight(THREAD), weights.get(TRANSFER) or self._weight(TRANSFER)
+        if draw() * (weight + other) < weight:
+            kind, count = THREAD, total - transfers
+        else:
+            kind, count = TRANSFER, transfers
+        if 2 * count >= total:
+            while True:  # faster than to look at each
+                place = int(draw() * total)
+                if names[place][0] == kind:
+                    return place
+        left = int(draw() * count)
+        for place, name in enumerate(names):
+            if name[0] == kind:
+                if not left:
+                    return place
+                left -= 1
+        raise AssertionError("there are as many as was said")
+
+    def _look(self) -> None:
+        """Prefer others, once those that are preferred have been for so many choices."""
         self._left -= 1
         if not self._left:
             self._left = self._while
             self._weights.clear()
-        if count and count + transfers == len(kinds):  # the usual case while kernels run
-            weight = self._weights.get(THREAD) or self._weight(THREAD)
-            other = self._weights.get(TRANSFER) or self._weight(TRANSFER)
-            if self._random() * (weight + other) < weight:
-                chosen = THREAD
-            else:
-                chosen, count = TRANSFER, transfers
-        else:
-            if count + transfers < len(kinds):
-                actors = self._actors
-                kinds = [actors.get(name) or self._actor_of(name) for name in names]
-            chosen = self._prefer(kinds)
-            count = kinds.count(chosen)
-        if count == 1:
-            return kinds.index(chosen)
-        if 2 * count > len(kinds):
-            while True:  # faster than to look at each
-                place = int(self._random() * len(kinds))
-                if kinds[place] == chosen:
-                    return place
-        places = [place for place, each in enumerate(kinds) if each == chosen]
-        return places[int(self._random() * count)]
 
     def _actor_of(self, name: Name) -> object:
         """Return for what a step is done: the same for a stream's next command and for what an engine does for it."""
@@ -143,7 +153,7 @@ class Random:
         """Return one of the kinds or actors, as they are preferred now."""
         known = self._weights
         weights = {each: known.get(each) or self._weight(each) for each in dict.fromkeys(kinds)}
-        left = self._random() * sum(weights.values())
+        left = self.draw() * sum(weights.values())
         for each, weight in weights.items():
             left -= weight
             if left < 0:
@@ -154,7 +164,7 @@ class Random:
         """Return how often this kind, or what is done for this actor, is chosen beside others."""
         weight = self._weights.get(group)
         if weight is None:
-            weight = self._weights[group] = self._preferred ** (2 * self._random() - 1)
+            weight = self._weights[group] = self._preferred ** (2 * self.draw() - 1)
         return weight
 
 
@@ -167,12 +177,17 @@ class Choice(NamedTuple):
 
 
 class ChoiceLog:
-    """Ask a chooser, and keep what it chose."""
+    """Ask a chooser, and keep what it chose, unless the chooser does so itself."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
         self._choose = chooser.choose
-        self.taken: list[tuple[Name, int, int]] = []  # of each Choice its members: to make one costs more than to ask
+        self.taken: list[tuple[Name, int, int]]  # of each Choice its members: to make one costs more than to ask
+        if (taken := getattr(chooser, "taken", None)) is None:
+            self.taken = []
+        else:
+            self.taken = taken
+            self.choose = chooser.choose  # type: ignore[method-assign]  # nothing is left to do
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return what the chooser does. Raises InvalidValue where that is no position among the names."""

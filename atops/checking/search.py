@@ -24,6 +24,7 @@ __all__ = ("DIFFERENT", "Ended", "Failure", "Found", "Progress", "Run", "Verdict
 Verdict: TypeAlias = Literal["proved", "explored", "inconclusive", "failed"]
 
 DIFFERENT = "different results"
+_first = itemgetter(0)
 NOT_AGAIN = "it failed once, and not again under the same schedule: it depends on something else, too"
 
 
@@ -200,11 +201,13 @@ class _Search:
             ended = self.run(chooser)
             chooser.over()
         finally:
-            self.choices = max(self.choices, len(chooser.names))
-            self.most_options = max(self.most_options, chooser.most)
+            counted = chooser.counted
+            self.choices = max(self.choices, len(counted))
+            if self.most_options <= 1:
+                self.most_options = max(self.most_options, chooser.most)
             if (progress := self.progress) is not None:
                 progress.runs, progress.choices = self.runs, self.choices
-                progress.kinds.update(map(itemgetter(0), chooser.names))
+                progress.kinds.update(map(_first, map(_first, counted)))
             self.coarse = self.coarse or chooser.coarse
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)

@@ -185,14 +185,16 @@ class _Asked:
 def turns(chooser: Any) -> list[Any]:
     """Run eight kernel threads, each of which goes on three times, and a task beside them; return what was chosen.
 
-    Some choose in the middle of their turn, as threads do that issue a transfer.
+    Some choose in the middle of their turn, as threads do that issue a transfer, which is then ready, too.
     """
     agenda, left = Agenda(chooser), {("thread", "launch 1", 0, thread): 3 for thread in range(8)}
 
     def turn(name: Name) -> None:
         left[name] -= 1
         if name[3] in (2, 5):
-            agenda.log.choose("next", (name, ("transfer", *name[1:], left[name])))
+            transfer = ("transfer", *name[1:], left[name])
+            if not agenda.log.choose("next", (name, transfer)):
+                agenda.add(transfer, lambda: None)
         if left[name]:
             agenda.add(name, lambda: turn(name))
         elif name[3] == 4:

@@ -32,10 +32,9 @@ class RandomRuns:
         """The function of this run that returns a random position."""
         return self._run.choose
 
-    @property
-    def draws(self) -> Callable[[], Callable[[], float]]:
-        """The function of this run that returns what draws turns of kernel threads: numbers from [0, 1)."""
-        return self._run.draws
+    def drawing(self) -> Random:
+        """Return what draws steps of kernels in this run."""
+        return self._run
 
     def go_on(self, names: Sequence[Name]) -> int:
         """Go on."""

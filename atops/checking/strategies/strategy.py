@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from atops.base.agenda import PATIENCE
-from atops.base.choice import PASSING, TIME, Name
+from atops.base.choice import PASSING, TIME, Name, Random
 from atops.base.errors import StepLimit
 from atops.base.footprint import Footprint, StepAccesses
 
@@ -78,14 +78,12 @@ class Recorder:
 
     def __init__(self, strategy: Strategy, limit: int = 100_000, commands: bool = False) -> None:
         self.limit = limit
-        self.names: list[Name] = []
-        self.most = 0  # names that a choice had
+        self.taken: list[tuple[Name, int, int]] = []  # what was chosen, as a ChoiceLog has it
+        self._end: int | None = None  # of that, what came before the run was cut
         self.coarse = False  # whether something of the run goes on between two choices that others could come into
         self.cut: CutShort | None = None  # why the run did not go on; from then on the first of everything comes
         self.note = strategy.note
         self._strategy, self._choose = strategy, strategy.choose
-        self._taken: Sequence[tuple[Name, int, int]] | None = None  # while turns are drawn: what has come
-        self._kept = 0  # of that
         self._last: Name | None = None  # the actor whose step runs, where there is a footprint
         self.footprint: Footprint | None = None
         self._go_on, self._ended = strategy.go_on, strategy.ended
@@ -94,51 +92,46 @@ class Recorder:
             self.footprint.resumed = self._resumed
         self._awaited: Name | None = None  # what the strategy has chosen and needs time for
 
-    def draws(self, taken: Sequence[tuple[Name, int, int]]) -> Callable[[], float] | None:
-        """Return what draws turns of kernel threads, where the strategy need not be asked for each turn."""
-        draws: Callable[[], Callable[[], float]] | None = getattr(self._strategy, "draws", None)
-        if draws is None or self.footprint is not None or self.cut is not None:
-            return None
-        if len(self.names) + PATIENCE >= self.limit:
-            return None
-        self._taken, self._kept = taken, len(taken)
-        return draws()
+    @property
+    def counted(self) -> list[tuple[Name, int, int]]:
+        """What was chosen until the run was cut."""
+        return self.taken if self._end is None else self.taken[: self._end]
 
-    def drawn(self) -> None:
-        """Keep what was drawn last."""
-        self._keep_drawn()
-        self._taken = None
+    @property
+    def names(self) -> list[Name]:
+        """What has come until then."""
+        return list(map(_NAME, self.counted))
 
-    def _keep_drawn(self) -> None:
-        """Keep what was drawn since the last question; the answer to this one is appended to `taken` afterwards."""
-        taken = self._taken
-        assert taken is not None, "asked"
-        if new := taken[self._kept :]:
-            self.names += map(_NAME, new)
-            self.most = max(self.most, *map(_COUNT, new))
-        self._kept = len(taken) + 1
+    @property
+    def most(self) -> int:
+        """The most names that a choice had."""
+        return max(map(_COUNT, self.counted), default=0)
+
+    def drawing(self) -> Random | None:
+        """Return what draws steps of kernels, where the strategy need not be asked for each."""
+        drawing: Callable[[], Random] | None = getattr(self._strategy, "drawing", None)
+        if drawing is None or self.footprint is not None or self.cut is not None:
+            return None
+        return None if len(self.taken) + PATIENCE >= self.limit else drawing()
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
-        """Ask the strategy. Raises CutShort, once, where the run is to end."""
-        if self.cut is not None:
-            return 0
-        if self._taken is not None:
-            self._keep_drawn()
+        """Ask the strategy, and keep what it says. Raises CutShort, once, where the run is to end."""
+        taken, index = self.taken, 0
         try:
-            if len(self.names) >= self.limit:
+            if self.cut is not None:
+                pass
+            elif len(taken) >= self.limit:
                 raise CutShort(f"the run has had {self.limit:,} choices")
-            if self.footprint is None:
+            elif self.footprint is None:
                 index = self._choose(kind, names)
             elif self.footprint.commands and (self._awaited is not None or PASSING in names or self.footprint.at_once):
                 index = self._timeless(self.footprint, kind, names)
             else:
                 index = self._told(self.footprint, kind, names)
         except CutShort as error:
-            self._end(error)
+            self._cut(error)
             raise
-        self.names.append(names[index])
-        if len(names) > self.most:
-            self.most = len(names)
+        taken.append((names[index], index, len(names)))
         return index
 
     def _told(self, footprint: Footprint, kind: str, names: Sequence[Name]) -> int:
@@ -196,7 +189,7 @@ class Recorder:
             try:
                 self._ended()
             except CutShort as error:
-                self._end(error)
+                self._cut(error)
 
     def _look(self) -> None:
         """Tell the strategy what the step has touched that was chosen last."""
@@ -211,11 +204,11 @@ class Recorder:
             try:
                 self._go_on((name,))
             except CutShort as error:
-                self._end(error)
+                self._cut(error)
                 raise
 
-    def _end(self, error: CutShort) -> None:
-        self.cut = error
+    def _cut(self, error: CutShort) -> None:
+        self.cut, self._end = error, len(self.taken)
         self.note = _unnoted
 
 

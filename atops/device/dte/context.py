@@ -123,10 +123,6 @@ class DteContext:
         if self.chain is not None:
             self.chain.cut()
 
-    def release(self) -> None:
-        """Take note that the transfer in flight has been waited for."""
-        self.busy = None
-
     def take_back(self) -> None:
         """End what `lend` began."""
         self.user = None

@@ -137,7 +137,7 @@ class DteEvent(Request):
         if self.thread is not thread and not self.context.shared:
             raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
                            "in its private DTE context; only that thread can wait for it")  # fmt: skip
-        return self._served(thread)
+        return self._served(thread) if self.context.shared else self._serve_now(thread)
 
     def cancel(self, thread: KernelThread) -> None:
         """Forget a thread that is being closed."""
@@ -241,7 +241,7 @@ class DteEvent(Request):
         self.state = DONE
         if thread.race is not None:
             look_at_wait(self, thread)
-        self.context.release()
+        self.context.busy = None
         transfers = self.thread.transfers
         if transfers is not None:
             transfers.remove(self)

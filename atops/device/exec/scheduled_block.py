@@ -6,7 +6,7 @@ wait. A thread that is chosen runs to its next `await`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 
 from atops.base.agenda import Agenda
@@ -90,7 +90,7 @@ class ScheduledBlock(StepBlock):
         else:  # the name is like no other
             agenda.names.append(name)
             agenda.steps.append(transfer.move)
-            agenda.others += 1
+            agenda.transfers += 1
         if footprint is not None and issues and self._told:
             footprint.begin(thread.name)
 
@@ -108,15 +108,17 @@ class ScheduledBlock(StepBlock):
 
     def make_ready(self, threads: Iterable[KernelThread]) -> bool:
         """Let woken threads go on."""
-        woken = list(threads)
-        for thread in woken:
+        agenda, footprint = self._agenda, self._footprint
+        for thread in threads:
             thread.waiting = None
-            if self._footprint is not None and not self._needs.get(thread.linear):  # it is not known by whom it can be
+            if footprint is not None and not self._needs.get(thread.linear):  # it is not known by whom it can be
                 nth = self._wakes[thread.linear] = self._wakes.get(thread.linear, 0) + 1
-                self._footprint.give(("woken", thread.name, nth))
+                footprint.give(("woken", thread.name, nth))
                 self._need((thread,), ("woken", thread.name, nth))
-        self._go_on(woken)
-        return self.cancel()
+            agenda.names.append(thread.name)
+            agenda.steps.append(thread.turn)
+            self._can_go_on += 1
+        return self.idle and self.cancel()
 
     def pass_grid_barrier(self) -> bool:
         """Let those at the grid barrier go on."""
@@ -136,7 +138,7 @@ class ScheduledBlock(StepBlock):
         look = self._look_last if self.context is None else partial(self.context.run, self._look_last)
         self._agenda.add((END, *self._place), look)
 
-    def _go_on(self, threads: list[KernelThread]) -> None:
+    def _go_on(self, threads: Sequence[KernelThread]) -> None:
         agenda = self._agenda
         agenda.names += [thread.name for thread in threads]
         agenda.steps += [thread.turn for thread in threads]
@@ -154,21 +156,23 @@ class ScheduledBlock(StepBlock):
         slot.thread = thread
         if (observer := grid.observer) is not None:
             observer("run", thread, None)
+        request: object = self._asked.pop(thread.linear, None) if self._asked else None
         try:
-            request = thread.send(None)
-            if request is thread.sync and request is thread.unawaited and observer is None:
-                thread.unawaited = slot.thread = None  # without the calls
-                if footprint is not None:
-                    footprint.give(("syncthreads", self._place, self._phase))
-                arrived = self.arrived
-                arrived.append(thread)
-                self._can_go_on = left = self._can_go_on - 1
-                if len(arrived) == self.size:
-                    self.open_barrier()
-                elif not left:
-                    self._rest_or_end()
-                return
-            self._serve(thread, request)
+            if request is None or self._serve(thread, request):  # else the kernel would only yield that anew
+                request = thread.send(None)
+                if request is thread.sync and request is thread.unawaited and observer is None:
+                    thread.unawaited = slot.thread = None  # without the calls
+                    if footprint is not None:
+                        footprint.give(("syncthreads", self._place, self._phase))
+                    (arrived := self.arrived).append(thread)
+                    self._can_go_on = left = self._can_go_on - 1
+                    if len(arrived) == self.size:
+                        self.open_barrier()
+                    elif not left:
+                        self._rest_or_end()
+                    return
+                if self._serve(thread, request):
+                    self._go_on((thread,))
         except StopIteration as error:
             if footprint is not None:
                 self._tell_end(thread, footprint, error.value)
@@ -210,17 +214,12 @@ class ScheduledBlock(StepBlock):
         if thread.transfers or thread.unawaited is not None or value is not None:
             footprint.opaque()
 
-    def _serve(self, thread: KernelThread, request: object) -> None:
-        """Serve what a thread awaits. Raises what the kernel does if it goes on."""
-        grid, footprint, observer = self.grid, self._footprint, self.grid.observer
-        if observer is not None:
-            observer("ask", thread, request)
+    def _serve(self, thread: KernelThread, request: object) -> bool:
+        """Serve what a thread awaits. Returns whether it can go on; else it is parked, or has passed a barrier."""
+        grid, footprint = self.grid, self._footprint
+        if grid.observer is not None:
+            grid.observer("ask", thread, request)
         goes_on = serve(thread, request)
-        if goes_on and self._asked.pop(thread.linear, None) is request:
-            request = thread.send(None)  # it only asked how that ended which it was parked at
-            if observer is not None:
-                observer("ask", thread, request)
-            goes_on = serve(thread, request)
         if footprint is not None and isinstance(request, Request):
             if (awaited := request.awaits) is not None:
                 self._need((thread,), awaited)
@@ -229,15 +228,14 @@ class ScheduledBlock(StepBlock):
             elif request is thread.grid_sync:
                 footprint.give(self._grid_phase())
         if goes_on:
-            self._agenda.names.append(thread.name)
-            self._agenda.steps.append(thread.turn)
-            self._can_go_on += 1
-        elif isinstance(request, Request) and request.asks_again:
+            return True
+        if isinstance(request, Request) and request.asks_again:
             self._asked[thread.linear] = request
         elif len(self.at_grid) == self.size and grid.barrier.arrive(self):
             passed, self.at_grid = self.at_grid, []
             self._need_grid_barrier(passed)
             self._go_on(passed)
+        return False
 
     def _need(self, threads: Iterable[KernelThread], what: Hashable) -> None:
         """Note what the next turns of threads need, for the footprint."""

@@ -231,7 +231,11 @@ class KernelThread:
 
     def wake(self) -> None:
         """Make this parked thread runnable. Safe from any OS thread; hold no lock."""
-        self.grid.barrier.wake((self,))
+        block = self.block
+        with self.grid.barrier.lock:
+            idle = block.make_ready((self,))
+        if idle:
+            block.reschedule()
 
     def where(self) -> tuple[str, int]:
         """Return the file and line of its innermost await outside this package."""

@@ -58,6 +58,7 @@ class ScheduledExecutor(InlineExecutor):
         self.agenda.hand_back = frozenset((asyncio.Handle, asyncio.TimerHandle, _NamedTimerHandle))
         self.agenda.other = self._other
         self.log: ChoiceLog = self.agenda.log
+        self._first = len(self.log.taken)  # of this run: a chooser may have had others before
         self.names = Names(self.agenda)
         self.refusal: BaseException | None = None  # ends the run, as soon as a step is to be chosen
         self.gave_up: BaseException | None = None  # what has ended it, also where the program took no notice of that
@@ -67,7 +68,8 @@ class ScheduledExecutor(InlineExecutor):
 
     def said(self) -> Callable[[], str]:
         """Return what returns the string of what was chosen until now, or until the program was over."""
-        return partial(_string, self.log.taken, len(self.log.taken), self.program, self._over)
+        taken = self.log.taken
+        return partial(_string, taken, self._first, len(taken), self.program, self._over)
 
     def program_over(self) -> None:
         """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
@@ -288,8 +290,10 @@ class ScheduledExecutor(InlineExecutor):
         return IllegalState(text)
 
 
-def _string(taken: list[tuple[Name, int, int]], count: int, program: Callable[[], bytes], whole: bool) -> str:
-    return schedule_string(starmap(Choice, islice(taken, count)), program(), whole)
+def _string(
+    taken: list[tuple[Name, int, int]], start: int, stop: int, program: Callable[[], bytes], whole: bool
+) -> str:  # fmt: skip
+    return schedule_string(starmap(Choice, islice(taken, start, stop)), program(), whole)
 
 
 class _NamedStep(LaterStep):
