@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import queue
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -141,6 +144,56 @@ def test_a_thread_may_end_the_wait() -> None:
     """A task that waits for a thread is no deadlock."""
     async def main() -> int:
         return await asyncio.get_running_loop().run_in_executor(None, sum, (1, 2))
+
+    assert atops.run(main, atops.EmulatorOptions(detect=True)) == 3
+
+
+@pytest.fixture(name="ours")
+def _ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the threads of the tests' runner, which read files."""
+    every, theirs = threading.enumerate, frozenset(threading.enumerate()) - {threading.main_thread()}
+    monkeypatch.setattr(threading, "enumerate", lambda: [each for each in every() if each not in theirs])
+
+
+async def pool_without_work() -> None:
+    await asyncio.to_thread(sum, (1, 2))
+
+
+async def threads_that_wait() -> None:
+    waits = threading.Thread(target=queue.Queue[int]().get, daemon=True)
+    waits.start()
+    threading.Thread(target=waits.join, daemon=True).start()
+
+
+async def driver_without_work() -> None:
+    stream = atops.Device(0, atops.Driver()).create_stream()
+    await stream.fill(stream.zeros(4), 1)
+
+
+@pytest.mark.parametrize("begin", [pool_without_work, threads_that_wait, driver_without_work])
+@pytest.mark.usefixtures("ours")
+def test_threads_at_rest_end_no_wait(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Idle ones of a pool or of a driver, and those that wait for others."""
+    async def main() -> None:
+        await begin()
+        await lock_order(True)
+
+    with pytest.raises(WouldDeadlock):
+        atops.run(main, atops.EmulatorOptions(detect=True))
+    assert [race.kind for race in atops.report().races] == ["deadlock"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ours")
+def test_a_thread_that_acts_later_ends_a_wait() -> None:
+    """It sleeps at first, or works for a driver of its own."""
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        told = loop.create_future()
+        threading.Timer(0.3, loop.call_soon_threadsafe, (told.set_result, 3)).start()
+        stream = atops.Device(0, atops.Driver()).create_stream()
+        await stream.call(time.sleep, 0.3)
+        return int(await told)
 
     assert atops.run(main, atops.EmulatorOptions(detect=True)) == 3
 

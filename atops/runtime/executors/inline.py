@@ -32,7 +32,7 @@ from atops.base.waiting.parking_lot import seconds
 from atops.device.races.race import Access
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 from atops.runtime.executors.ready import Ready
-from atops.runtime.executors.standing import no_way_on, sides_of
+from atops.runtime.executors.standing import OtherThreads, no_way_on, sides_of
 
 __all__ = (
     "OLDER", "ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collect", "collecting_by_steps",
@@ -48,6 +48,8 @@ ENDLESS = 10_000
 # on, where that is a share of all that the process has made before. One of five hundred collects all.
 COLLECT = 200
 OLDER = 1 if sys.version_info < (3, 14) else 0
+# Seconds between two looks at the other threads, while nothing but them may let a task go on.
+LOOK = 0.1
 # In a run no collection comes by itself before a step has made so many objects: some hundred megabytes.
 MOST_OBJECTS = 5_000_000
 
@@ -70,7 +72,7 @@ class InlineExecutor(Executor):
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
         self._going: dict[Step, int] = {}  # under a virtual clock, those to come, and how far it may go before each
-        self.threads_before = 1  # those that are not the program's, and so wake nothing of it
+        self.threads = OtherThreads(1)
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
         self.deadlocked: Callable[[list[Access]], None] | None = None  # told of tasks that nothing can let go on
@@ -244,7 +246,7 @@ class InlineExecutor(Executor):
         tasks = asyncio.all_tasks(self.loop)
         waits = [getattr(task, "_fut_waiter", None) for task in tasks]
         futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
-        others = threading.active_count() > self.threads_before
+        others = self.threads.may_act()
         if None in waits or (others and not all(map(self._stands, (*waits, *futures)))):
             return None
         sides = sides_of(tasks)
@@ -262,15 +264,19 @@ class InlineExecutor(Executor):
         children = getattr(wait, "_children", ())  # of asyncio.gather
         return bool(children) and all(map(self._stands, children))
 
-    def at_rest(self) -> None:
+    def at_rest(self) -> float | None:
         """Note that nothing is ready, and no timer, file or signal handler makes anything so; a thread still may.
 
-        Where detectors are on and there is no other thread, raise WouldDeadlock out of the run.
+        Where detectors are on and no other thread does, raise WouldDeadlock out of the run. Returns after how many
+        seconds to look again.
         """
         tasks = asyncio.all_tasks(self.loop)
-        if self.deadlocked is not None and tasks and threading.active_count() <= self.threads_before:
-            self.tell_standing(tasks)
-            raise WouldDeadlock(no_way_on(tasks))
+        if self.deadlocked is None or not tasks:
+            return None
+        if self.threads.may_act():
+            return LOOK
+        self.tell_standing(tasks)
+        raise WouldDeadlock(no_way_on(tasks))
 
     def tell_standing(self, tasks: Iterable[object]) -> None:
         """Have the detectors, where there are any, note tasks that nothing can let go on: once."""
@@ -598,7 +604,7 @@ class PatientSelector(selectors.DefaultSelector):
             left = max(0, due - executor.now()) / 1e9
             timeout = left if timeout is None else min(timeout, left)
         if timeout is None and not executor.loop.may_go_on():
-            executor.at_rest()
+            timeout = executor.at_rest()
         return self._poll() if timeout == 0 else super().select(timeout)
 
     def _poll(self) -> object:

@@ -1,21 +1,27 @@
-"""Where the program's tasks stand when nothing is left that could let one of them go on."""
+"""Where the program's tasks stand when nothing is left to run, and whether another thread may let one of them go on."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterable
+from concurrent.futures.thread import _worker
 from types import FrameType
 from typing import Any, Final
 
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.races.race import Access
+from atops.runtime.executors.threaded import GrowingLane, ThreadedExecutor, WorkerLane
 
-__all__ = ("frames_of", "no_way_on", "sides_of", "stands_at")
+__all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at")
 
 PROGRAM: Final = "the program"
 ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
+LENDER: Final = "atops ipc"  # the name of the thread that lends memory to other processes, and tells this one nothing
+APART: Final = 0.05  # seconds between two looks: a thread that was about to go on has had its turn
 
 
 def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:
@@ -79,3 +85,46 @@ def _name_of(task: Any) -> str:
         return PROGRAM
     frame, _ = frames_of(task) if name.startswith("AsyncioHostTask.") else (None, None)
     return name if frame is None else frame.f_code.co_qualname  # a coroutine in a stream
+
+
+class OtherThreads:
+    """The other threads of a process, but for `known` ones, which are not the program's."""
+
+    def __init__(self, known: int) -> None:
+        self._known = known
+        self._seen: dict[int, tuple[int, int]] = {}  # where each rested at the last look
+        self._at = 0.0
+
+    def may_act(self) -> bool:
+        """Whether one of them may go on by itself; if not, each has rested in one place since an earlier look."""
+        if threading.active_count() <= self._known:
+            return False
+        seen, at, now = self._seen, self._at, time.monotonic()
+        self._seen = {}
+        frames, own = sys._current_frames(), threading.get_ident()
+        for thread in threading.enumerate():
+            if thread.ident == own or thread.name == LENDER:
+                continue
+            frame = frames.get(thread.ident or 0)
+            if frame is None or not _rests(frame):
+                return True
+            self._seen[thread.ident or 0] = id(frame), frame.f_lasti
+        if self._seen != seen:
+            self._at = now
+            return True
+        return now < at + APART
+
+
+def _rests(frame: FrameType) -> bool:
+    """Tell whether a thread that stands there goes on only once another one has it do so."""
+    code, names = frame.f_code, frame.f_locals
+    if code is _worker.__code__:  # of a pool: it has no work
+        return bool(names["work_queue"].empty())
+    if frame.f_globals.get("__name__") == "threading":  # a condition, an event, a queue, the end of a thread
+        return names.get("timeout", 0) in (None, -1)
+    own = names.get("self")
+    if code is ThreadedExecutor._drive.__code__:
+        return isinstance(own, ThreadedExecutor) and own.idle
+    if code is WorkerLane._serve.__code__ or code is GrowingLane._serve.__code__:
+        return isinstance(own, WorkerLane) and own.idle
+    return False

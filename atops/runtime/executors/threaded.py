@@ -48,6 +48,11 @@ class ThreadedExecutor(Executor):
         self._thread: threading.Thread | None = None
         self._closed = False
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for the driver's thread: no step, and no timer."""
+        return self._steps.empty() and not any(timer.live for *_, timer in self._timers)
+
     def post(self, step: Step) -> None:
         """Queue a step for the driver thread, which starts with the first one."""
         if self._thread is None:
@@ -211,6 +216,11 @@ class WorkerLane:
         self._threads = 0
         self._newest: threading.Thread | None = None
         self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no work waits for a thread."""
+        return self.empty() and not any(self._levels)
 
     def put(self, work: Step, priority: int = 0) -> None:
         """Queue work. The lock is for starting threads: once they are all there, queueing is the queue's own."""

@@ -26,7 +26,7 @@ from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
-from atops.runtime.executors.standing import no_way_on
+from atops.runtime.executors.standing import OtherThreads, no_way_on
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
 __all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask")
@@ -64,7 +64,7 @@ class ScheduledExecutor(InlineExecutor):
         self.gave_up: BaseException | None = None  # what has ended it, also where the program took no notice of that
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
-        self.threads_before = threading.active_count()
+        self.threads = OtherThreads(threading.active_count())
 
     def said(self) -> Callable[[], str]:
         """Return what returns the string of what was chosen until now, or until the program was over."""
