@@ -29,6 +29,9 @@ BOUNDS = {
     "before_local": ("__local__ float u[32]; __local__ float t[8]; u[0] = t[0] = 1; t[-1 - me / 12] = 1;",
                      "__local__ float u[32]; __local__ float t[8]; u[0] = t[0] = 1; t[1 + me / 12] = 1;",
                      "of local memory declared at strict.tops:"),
+    "past_local_by_and_by": ("__local__ float t[8]; for (int i = 0; i < 9; ++i) t[i] = 1; x[me] = 1;",
+                             "__local__ float t[8]; for (int i = 0; i < 8; ++i) t[i] = 1; x[me] = 1;",
+                             "stores 4 bytes, 4 past the end of the 32 bytes of local memory declared at strict.tops:"),
     "past_shared": ("__shared__ int s[11]; s[me] = 1;", "__shared__ int s[12]; s[me] = 1;",
                     "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
     "into_the_next": ("__shared__ int s[32]; __shared__ int t[32]; s[me] = t[me] = 0; s[32 + me] = 1;",
@@ -64,6 +67,8 @@ __device__ __noinline__ void put(float *x, int place) {
 HAND_OVER = "__shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 COUNTED = "__shared__ tte::barrier<SIP> b(12); __shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 TRANSFER = "__local__ float t[64]; auto e = tops::memcpy_async(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); "
+HALF = ("__local__ float t[64]; for (float &f : t) f = 1; "
+        "auto e = tops::memcpy_async(c, tops::mdspan(t + 32, 32), tops::mdspan(y, 32));")
 SHARED_TILE = "__shared__ float s[64]; if (me == 0) tops::memcpy(c, tops::mdspan(s, 64), tops::mdspan(y, 64)); "
 RACES = {
     "no_barrier": (HAND_OVER.format(""), HAND_OVER.format("__syncthreads();"), "race in shared memory"),
@@ -84,6 +89,8 @@ RACES = {
     "too_early": (f"{CONTEXT}{TRANSFER} x[me] = t[me]; tops::wait(e);",
                   f"{CONTEXT}{TRANSFER} tops::wait(e); x[me] = t[me];",
                   "transfer in flight"),
+    "the_half_in_flight": (f"{CONTEXT}{HALF} x[me] = t[32 + me]; tops::wait(e);",
+                           f"{CONTEXT}{HALF} x[me] = t[me]; tops::wait(e); x[me] = t[32 + me];", "transfer in flight"),
     "into_the_source": (f"{CONTEXT}__local__ float t[64]; for (float &f : t) f = 1; "
                         "auto e = tops::memcpy_async(c, tops::mdspan(x + 0 * me, 1), tops::mdspan(t, 1)); t[0] = 2; "
                         "tops::wait(e);",

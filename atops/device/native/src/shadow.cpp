@@ -11,41 +11,50 @@ namespace {
 
 constexpr uint64_t PAGE = 512;  // words
 constexpr size_t MOST_FOUND = 4096;
+constexpr uint64_t MOST_LARGE = 256 << 20;  // bytes of a mapping in large pages
 
 }  // namespace
 
 Region::Region(uint64_t low, uint64_t high, Space space, uint32_t owner)
     : low(low), high(high), space(space), owner(owner), first(low / WORD), count((high + WORD - 1) / WORD - low / WORD) {
     if (count == 0) return;
-    void *place = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
-    if (place == MAP_FAILED) return;
-    cells = static_cast<Cell *>(place);
+    void *mapped = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return;
+    place = mapped;
+    // Few large pages are quicker to get and to find than many small ones; where little of very much memory is used, they
+    // would take too much.
+    if (bytes() <= MOST_LARGE) madvise(mapped, bytes(), MADV_HUGEPAGE);
     touched.resize(count / PAGE + 1);
 }
 
 Region::Region(Region &&other) noexcept
     : low(other.low), high(other.high), space(other.space), owner(other.owner), first(other.first), count(other.count),
-      cells(other.cells), touched(std::move(other.touched)) {
-    other.cells = nullptr;
+      place(other.place), touched(std::move(other.touched)) {
+    other.place = nullptr;
 }
 
 Region::~Region() {
-    if (cells) munmap(cells, count * sizeof(Cell));
+    if (place) munmap(place, bytes());
 }
 
 void Region::footprint(bool write, std::vector<Range> &out) const {
+    auto *cells = static_cast<const Cell *>(place);
     for (uint64_t page = 0; page * PAGE < count; ++page) {
         if (!touched[page]) continue;
         for (uint64_t word = page * PAGE; word < std::min(count, (page + 1) * PAGE); ++word) {
             unsigned mask = write ? cells[word].written : cells[word].read;
-            for (unsigned byte = 0; mask >> byte; ++byte) {
-                if (!(mask >> byte & 1)) continue;
-                uint64_t at = (first + word) * WORD + byte;
-                if (!out.empty() && out.back().high == at)
-                    ++out.back().high;
+            for (unsigned byte = 0; mask >> byte;) {
+                if (!(mask >> byte & 1)) {
+                    ++byte;
+                    continue;
+                }
+                unsigned end = mask == 0xFF ? WORD : byte + 1;  // most are used as a whole
+                uint64_t low = (first + word) * WORD + byte, high = (first + word) * WORD + end;
+                if (!out.empty() && out.back().high == low)
+                    out.back().high = high;
                 else
-                    out.push_back({at, at + 1});
+                    out.push_back({low, high});
+                byte = end;
             }
         }
     }

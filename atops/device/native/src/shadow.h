@@ -29,7 +29,8 @@ struct Cell {  // a word of eight bytes
 
 constexpr uint64_t WORD = 8;
 
-// The cells of some memory, mapped as they are used.
+// What is known of some memory, mapped as it is used. Local memory has no cells: no other thread reaches it, and of each
+// word only the bytes that were stored are kept.
 class Region {
   public:
     uint64_t low = 0, high = 0;
@@ -41,18 +42,25 @@ class Region {
     Region(Region &&) noexcept;
     Region &operator=(Region &&) = delete;
     ~Region();
-    bool whole() const { return cells != nullptr || low == high; }  // else the system has no memory for it
+    bool whole() const { return place != nullptr || low == high; }  // else the system has no memory for it
     Cell &cell(uint64_t address) {
         uint64_t word = address / WORD - first;
         touched[word >> 9] = 1;
-        return cells[word];
+        return static_cast<Cell *>(place)[word];
+    }
+    // The bytes of a word that were stored.
+    uint8_t &written(uint64_t address) {
+        if (space != Space::local) return cell(address).written;
+        return static_cast<uint8_t *>(place)[address / WORD - first];
     }
     // The bytes that were read or written, in order.
     void footprint(bool write, std::vector<Range> &out) const;
 
   private:
+    uint64_t bytes() const { return count * (space == Space::local ? 1 : sizeof(Cell)); }
+
     uint64_t first = 0, count = 0;  // words
-    Cell *cells = nullptr;
+    void *place = nullptr;  // of cells, or of bytes
     std::vector<uint8_t> touched;  // for each 512 words whether there is anything
 };
 

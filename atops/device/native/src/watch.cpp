@@ -21,12 +21,12 @@ namespace {
 
 constexpr uint32_t DEPTH = 64;          // calls whose places are kept
 constexpr uint64_t STACK_LEFT = 24 << 10;  // that a call of the kernel must find
+constexpr uint64_t QUIET = 64, QUIET_PAGE = 4096;  // pages that are remembered, and bytes of one
 constexpr size_t SMALL = 16;            // bytes of one load or store; more is a copy of many
 
 struct Actor {  // a thread of the run
     std::vector<uint32_t> knows;  // of each thread: all that it did until this time comes before what this one does
     std::unique_ptr<Region> local;
-    uint32_t place = 0;  // of L1, that was last used
     uint32_t depth = 0;
     struct Near {  // what a transfer in flight has of L1, from the first byte to the last
         uint64_t low, high;
@@ -34,6 +34,8 @@ struct Actor {  // a thread of the run
         uint16_t flight;
     };
     std::vector<Near> near;
+    // Of L1, for some pages: bytes around the last access there that one line declares and no transfer has in flight.
+    Range quiet[QUIET] = {};
     uint64_t digest = 0;
     uint64_t callers[DEPTH], digests[DEPTH];
 };
@@ -226,6 +228,22 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
     refuse(touch, low, high, text);
 }
 
+Range &quiet_at(Actor &actor, uint64_t low) { return actor.quiet[low / QUIET_PAGE % QUIET]; }
+
+void forget_quiet(Actor &actor) { std::fill(std::begin(actor.quiet), std::end(actor.quiet), Range{}); }
+
+void remember_quiet(Actor &actor, const Place &place, uint64_t low, uint64_t high) {
+    Range quiet{reinterpret_cast<uint64_t>(place.bytes), reinterpret_cast<uint64_t>(place.bytes) + place.size};
+    for (const Actor::Near &each : actor.near) {
+        if (low < each.high && each.low < high) return;
+        if (each.high <= low)
+            quiet.low = std::max(quiet.low, each.high);
+        else
+            quiet.high = std::min(quiet.high, each.low);
+    }
+    quiet_at(actor, low) = quiet;
+}
+
 // Return the memory that bytes are in, or end the run; nullptr for memory that is not watched.
 Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     Watch *watch = touch.watch;
@@ -235,13 +253,10 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     const Pad &l1 = *fiber->l1;
     if (begins_in(l1, low)) {
         Actor &actor = *touch.actor;
-        if (actor.place >= fiber->place_count || !within(fiber->places[actor.place], low, high)) {
-            uint32_t each = 0;
-            while (each < fiber->place_count && !within(fiber->places[each], low, high)) ++each;
-            if (each == fiber->place_count)
-                beyond(touch, low, high, "local", l1, fiber->places, fiber->place_count, 0);
-            actor.place = each;
-        }
+        uint32_t each = 0;
+        while (each < fiber->place_count && !within(fiber->places[each], low, high)) ++each;
+        if (each == fiber->place_count) beyond(touch, low, high, "local", l1, fiber->places, fiber->place_count, 0);
+        remember_quiet(actor, fiber->places[each], low, high);
         return made(actor.local, l1, Space::local, watch->base + touch.number);
     }
     if (begins_in(place.l2, low)) {
@@ -462,8 +477,7 @@ void look_at_written(Touch &touch, Region &region, uint64_t low, uint64_t high) 
     bool each_counts = touch.does & TRANSFERS;
     uint64_t from = 0, to = 0;
     for (uint64_t word = low & ~(WORD - 1); word < high; word += WORD) {
-        Cell &cell = region.cell(word);
-        uint8_t mask = mask_of(word, low, high), missing = static_cast<uint8_t>(mask & ~cell.written);
+        uint8_t mask = mask_of(word, low, high), missing = static_cast<uint8_t>(mask & ~region.written(word));
         if (missing != mask && !each_counts) return;
         if (!missing) continue;
         uint64_t first = word + static_cast<unsigned>(__builtin_ctz(missing));
@@ -477,7 +491,7 @@ void look_at_written(Touch &touch, Region &region, uint64_t low, uint64_t high) 
     if (!to) return;
     tell_unwritten(touch, region, from, to);
     for (uint64_t word = low & ~(WORD - 1); word < high; word += WORD)
-        region.cell(word).written |= mask_of(word, low, high);  // told of once
+        region.written(word) |= mask_of(word, low, high);  // told of once
 }
 
 // L1 is one thread's: there only its transfers in flight matter.
@@ -504,22 +518,15 @@ void enter(Touch &touch, uint64_t low, uint64_t high) {
     if (low >= high) return;
     Region *region = region_of(touch, low, high);
     if (!region) return;
-    bool write = touch.does & WRITES, scratch = region->space != Space::global;
-    bool alone = region->space == Space::local;
+    bool write = touch.does & WRITES;
     uint64_t word = low & ~(WORD - 1);
-    if (alone) {
+    if (region->space == Space::local) {
         if (!touch.actor->near.empty() && !touch.landed) look_at_flights(touch, *region, low, high);
-        if (high - word <= WORD) {  // most
-            Cell &cell = region->cell(word);
-            uint8_t mask = mask_of(word, low, high);
-            if (write)
-                cell.written |= mask;
-            else if (mask & ~cell.written)
-                look_at_written(touch, *region, low, high);
-            return;
-        }
+        if (!write) return look_at_written(touch, *region, low, high);
+        for (; word < high; word += WORD) region->written(word) |= mask_of(word, low, high);
+        return;
     }
-    if (scratch && !write) look_at_written(touch, *region, low, high);
+    if (region->space == Space::shared && !write) look_at_written(touch, *region, low, high);
     for (; word < high; word += WORD) {
         Cell &cell = region->cell(word);
         uint8_t mask = mask_of(word, low, high);
@@ -527,8 +534,20 @@ void enter(Touch &touch, uint64_t low, uint64_t high) {
             cell.written |= mask;
         else
             cell.read |= mask;
-        if (!alone) enter_word(touch, *region, cell, word, mask);
+        enter_word(touch, *region, cell, word, mask);
     }
+}
+
+// Enter an access to L1 where there is nothing to look at but whether a load finds what was stored. Most are of this kind.
+bool enter_quiet(Actor &actor, uint64_t low, uint64_t high, bool write) {
+    const Range &quiet = quiet_at(actor, low);
+    uint64_t word = low & ~(WORD - 1);
+    if (low < quiet.low || high > quiet.high || high > word + WORD) return false;
+    uint8_t &written = actor.local->written(low);
+    uint8_t mask = mask_of(word, low, high);
+    if (!write) return (mask & ~written) == 0;
+    written |= mask;
+    return true;
 }
 
 Touch touch_of(Watch *watch, const Fiber *fiber, uint8_t does, Site site, const char *what) {
@@ -578,13 +597,15 @@ void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint
     Fiber *fiber = watch->own->current;
     if (!watch->doubts.empty()) settle(watch);
     if (watch->run->stop) fail_now(Fault::stopped, "");
+    ++watch->shadow->accesses;
+    uint32_t number = number_of(watch, fiber);
+    Actor &actor = watch->actors[number];
+    if (enter_quiet(actor, low, low + bytes, does & WRITES)) return;
     if (!own_memory(watch, fiber, low, low + bytes)) {
         turn_before_access(watch->own);
         if (watch->run->stop) fail_now(Fault::stopped, "");
     }
-    ++watch->shadow->accesses;
-    uint32_t number = number_of(watch, fiber);
-    Touch touch{watch, fiber, &watch->actors[number], number, does, 0, 0, bytes <= SMALL, counter, 0};
+    Touch touch{watch, fiber, &actor, number, does, 0, 0, bytes <= SMALL, counter, 0};
     enter(touch, low, low + bytes);
 }
 
@@ -734,6 +755,7 @@ void watch_issue(Watch *watch, const Fiber *fiber, const Context *context, Site 
                 near.low = std::min(near.low, each.low), near.high = std::max(near.high, each.high);
         if (near.high) touch.actor->near.push_back(near);
     }
+    forget_quiet(*touch.actor);
 }
 
 void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
@@ -748,6 +770,7 @@ void watch_wait(Watch *watch, const Fiber *fiber, const Context *context) {
     std::vector<Actor::Near> &near = touch.actor->near;
     near.erase(std::remove_if(near.begin(), near.end(), [&](const auto &each) { return each.flight == flight.number; }),
                near.end());
+    forget_quiet(*touch.actor);
     touch.landed = waiter.landed = flight.number;
     const Pad &l1 = *flight.fiber->l1;
     for (bool write : {false, true})
