@@ -12,6 +12,7 @@ import os
 import shutil
 import threading
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,6 +99,7 @@ class BrowserThread:
         self._starter = async_playwright()
         self.playwright: Any = self.call(self._starter.__aenter__)
         self.browser: Any = self.call(self.playwright.chromium.launch, executable_path=path, args=list(FLAGS))
+        self.spare: list[Tab] = []  # blank ones: to make one takes most of a short test's time
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         """Call an async function on the browser's thread, where playwright wants to be called; return its result."""
@@ -148,6 +150,42 @@ class PageComm:
         self.dead = True
 
 
+class Tab:
+    """A page of the browser, which one host after another has: what happens in it is told to the one that has it."""
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+        self.page: Any = None
+
+    async def open(self, browser: Any) -> None:
+        """Make the page."""
+        context = await browser.new_context()
+        await context.route("**/*", self._route)
+        self.page = await context.new_page()
+        self.page.on("console", lambda message: self._log(message.text))
+        self.page.on("pageerror", lambda error: self._log(str(error)))
+        await self.page.expose_function("toPython", self._to_python)
+
+    def _log(self, text: str) -> None:
+        if self.host is not None:
+            self.host.log.append(text)
+
+    async def _route(self, route: Any) -> None:
+        if route.request.url.startswith(OWN):
+            await route.continue_()
+        else:
+            if self.host is not None:
+                self.host.requests.append(route.request.url)
+            await route.abort()
+
+    def _to_python(self, name: str, content: Any) -> None:
+        if self.host is not None and name in self.host.widgets:
+            self.host.hear(self.host.widgets[name], content)
+
+
+NUMBERS = count()  # of widgets in pages: what a page was late to say reaches no widget of the next host
+
+
 class Host:
     """One page. `requests` are the addresses on other hosts that were asked for, `log` what its console said."""
 
@@ -156,8 +194,8 @@ class Host:
         self.requests: list[str] = []
         self.log: list[str] = []
         self.widgets: dict[str, Any] = {}
-        self.context: Any = None
         self.page: Any = None
+        self._tab = thread.spare.pop() if thread.spare else Tab()
         thread.call(self._open, {"width": width, "height": height})
 
     def show(self, widget: Any, theme: str = "light", *, dead: bool = False, board: bool = False) -> Shown:
@@ -166,7 +204,7 @@ class Host:
         `dead`: as a saved notebook does, whose kernel is gone: nothing the page says is heard. `board`: it is a board.
         """
         known = [name for name, each in self.widgets.items() if each is widget]
-        name = known[0] if known else f"model{len(self.widgets)}"
+        name = known[0] if known else f"model{next(NUMBERS)}"
         self.widgets[name] = widget
         if not known:
             widget.comm = PageComm(self, name, dead)
@@ -199,15 +237,20 @@ class Host:
         """Close the page and the widgets."""
         for widget in self.widgets.values():
             widget.close()
-        self.thread.call(self.context.close)
+        self.thread.call(self.page.goto, "about:blank")
+        self._tab.host = None
+        self.thread.spare.append(self._tab)
+
+    def hear(self, widget: Any, content: Any) -> None:
+        """Hand a widget what the page says to it."""
+        if widget.comm is not None and not widget.comm.dead:  # as in a kernel, where one that was closed has no comm
+            widget._handle_custom_msg(content, [])
 
     async def _open(self, viewport: dict[str, int]) -> None:
-        self.context = await self.thread.browser.new_context(viewport=viewport)
-        await self.context.route("**/*", self._route)
-        self.page = await self.context.new_page()
-        self.page.on("console", lambda message: self.log.append(message.text))
-        self.page.on("pageerror", lambda error: self.log.append(str(error)))
-        await self.page.expose_function("toPython", self._to_python)
+        if self._tab.page is None:
+            await self._tab.open(self.thread.browser)
+        self._tab.host, self.page = self, self._tab.page
+        await self.page.set_viewport_size(viewport)
         await self.page.set_content(PAGE)
 
     async def _quietly(self, script: str, argument: Any) -> None:
@@ -218,18 +261,6 @@ class Host:
         except Error:
             if not self.page.is_closed():
                 raise
-
-    async def _route(self, route: Any) -> None:
-        if route.request.url.startswith(OWN):
-            await route.continue_()
-        else:
-            self.requests.append(route.request.url)
-            await route.abort()
-
-    def _to_python(self, name: str, content: Any) -> None:
-        comm = self.widgets[name].comm
-        if comm is not None and not comm.dead:  # as in a kernel, where a widget that was closed has no comm
-            self.widgets[name]._handle_custom_msg(content, [])
 
 
 class Shown:
