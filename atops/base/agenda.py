@@ -34,8 +34,8 @@ class Agenda:
     """
 
     __slots__ = (
-        "_look", "_oldest", "chooser", "current", "footprint", "hand_back", "limit", "log", "made", "names", "other",
-        "others", "steps", "transfers",
+        "_drawn_by", "_look", "_oldest", "chooser", "current", "footprint", "hand_back", "limit", "log", "made",
+        "names", "other", "others", "steps", "transfers",
     )  # fmt: skip
 
     def __init__(self, chooser: Chooser, limit: int = MOST_STEPS) -> None:
@@ -51,6 +51,7 @@ class Agenda:
         self.limit = limit
         self._look = min(PATIENCE, limit)
         self._oldest: Name = ()
+        self._drawn_by: Random | None = None  # while steps of kernels are drawn
         self.footprint: Footprint | None = getattr(chooser, "footprint", None)  # told what each step touches
         if self.footprint is not None:
             self.footprint.in_use = True
@@ -161,7 +162,7 @@ class Agenda:
         """Take steps of kernels, fewer than `most`, as long as nothing else is ready, without asking for each."""
         names, draw, among = self.names, drawing.draw, drawing.among_kernels
         take, take_step, note = names.pop, self.steps.pop, self.log.taken.append
-        made = 0
+        made, self._drawn_by = 0, drawing
         try:
             for made in range(1, most):  # noqa: B007  # how far it came counts
                 count = len(names)
@@ -175,6 +176,16 @@ class Agenda:
                     break
         finally:
             self.made += made
+            self._drawn_by = None
+
+    def takes_effect(self, thread: Name, transfer: Name) -> bool:
+        """Choose inside a thread's turn whether its transfer takes effect before the thread goes on."""
+        names = thread, transfer
+        if (drawing := self._drawn_by) is None:
+            return bool(self.log.choose(NEXT, names))
+        index = drawing.among_kernels(names, 1)
+        self.log.taken.append((names[index], index, 2))
+        return bool(index)
 
     def choose_inside(self, names: Sequence[Name]) -> int:
         """Return the position of a kernel thread's turn inside a step, which counts as one. Raises as `run_some`."""

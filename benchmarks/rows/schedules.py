@@ -28,6 +28,7 @@ from atops.device.exec.block_scheduler import ClusterArray
 from atops.device.exec.grid import Grid
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
+from atops.device.memory.host_memory import device_base
 from benchmarks.measuring.figures import Figure, value_at_most
 from benchmarks.measuring.measure import Effort
 
@@ -177,7 +178,8 @@ class _Bare:
     def __init__(self) -> None:
         self._options = EmulatorOptions()
         arch = architecture(self._options.arch)
-        self._memory = DeviceMemory(arch.l3_bytes, arch.banks, 0, 1 << 36, self._options.warm_bytes)
+        # Where no program has its memory: one that finds its place taken cannot keep its mapping for the next run.
+        self._memory = DeviceMemory(arch.l3_bytes, arch.banks, 0, device_base(7), self._options.warm_bytes)
         self._chip = Chip(arch, 0, self._options, self._memory)
         self._clusters = ClusterArray(self._chip.clusters)
         self._clusters.place = _begin

@@ -193,7 +193,7 @@ def turns(chooser: Any) -> list[Any]:
         left[name] -= 1
         if name[3] in (2, 5):
             transfer = ("transfer", *name[1:], left[name])
-            if not agenda.log.choose("next", (name, transfer)):
+            if not agenda.takes_effect(name, transfer):
                 agenda.add(transfer, lambda: None)
         if left[name]:
             agenda.add(name, lambda: turn(name))

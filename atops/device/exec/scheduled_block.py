@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 
 from atops.base.agenda import Agenda
-from atops.base.choice import NEXT, THREAD, TRANSFER, Name
+from atops.base.choice import THREAD, TRANSFER, Name
 from atops.base.footprint import RUNTIME, Footprint
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Task, Transfer, serve
@@ -83,7 +83,7 @@ class ScheduledBlock(StepBlock):
         issues = self._own.thread is thread
         if issues and footprint is not None:
             footprint.within = True
-        if issues and agenda.log.choose(NEXT, (thread.name, name)):
+        if issues and agenda.takes_effect(thread.name, name):
             transfer.move()
             if footprint is not None:
                 footprint.resumed(thread.name)

@@ -48,10 +48,13 @@ class ByteRanges:
         if start >= stop or first >= last:
             return
         self._arrays = None
-        left = [(starts[first], start)] if starts[first] < start else []
-        right = [(stop, stops[last - 1])] if stops[last - 1] > stop else []
-        starts[first:last] = [each[0] for each in left + right]
-        stops[first:last] = [each[1] for each in left + right]
+        low, high = starts[first], stops[last - 1]
+        begins, ends = ([low], [start]) if low < start else ([], [])
+        if high > stop:
+            begins.append(stop)
+            ends.append(high)
+        starts[first:last] = begins
+        stops[first:last] = ends
 
     def common(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return what of bytes `start` to `stop` is in here."""

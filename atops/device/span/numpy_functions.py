@@ -122,6 +122,8 @@ def _value(name: str, function: Callable[..., object]) -> Callable[..., object]:
 
 def _reading(name: str, function: Callable[..., object]) -> Callable[..., object]:
     def method(self: Span, *args: object, **named: object) -> object:
+        if not args and not named:
+            return self._wrapped(function(self.touch("load")))
         return self.__array_function__(function, (), (self, *args), named)
 
     return method
