@@ -89,9 +89,9 @@ class Fed:
 
 
 def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While records come, reading and drawing take at most their share, and are not stopped."""
+    """While records come, reading and drawing take at most their share, and are not stopped; dear pictures, too."""
     clocks = Clocks(monkeypatch)
-    fed = Fed(clocks, rows=10**6, cost=LONGEST_PAUSE_S * SHARE)
+    fed = Fed(clocks, rows=10**6, cost=0.02)  # four pictures beside a busy program
     paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
     paced.wake()
     for _ in range(50):
@@ -119,6 +119,21 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(30):
         clocks.turn()
     assert fed.skipped and set(fed.skipped) == {PORTION}
+
+
+def test_the_first_news_after_a_rest_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pictures have cost is paid off while nothing happens."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=5, cost=0.02)
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced.wake()
+    clocks.turn()
+    assert clocks.delay is not None and clocks.delay > IDLE_S
+    fed.rows, fed.cost = 0, 0.0
+    for _ in range(2):
+        clocks.turn()
+    fed.rows = 5
+    assert clocks.delay is not None and clocks.delay <= IDLE_S
 
 
 def test_what_comes_while_one_reads_is_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:

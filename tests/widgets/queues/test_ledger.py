@@ -65,6 +65,25 @@ def test_what_is_held_is_what_had_begun_and_not_ended(records: list, at: int) ->
     assert holding(ledger, NEWEST).open.sum() == 0
 
 
+def test_what_is_held_now_is_found_without_what_is_over() -> None:
+    """Commands in any order, ended in any order, told piece by piece: the newest moment is like any other that late."""
+    random = np.random.default_rng(7)
+    moments, ended = tables()
+    ledger = Ledger()
+    pieces = [random.permutation(np.arange(first, first + 60)) for first in (40, 0, 160, 100)]  # the second comes late
+    for seqs in pieces:
+        table = {"seq": seqs, "stream": seqs % 3, "device": 0 * seqs, "at_ns": seqs}
+        moments.extend_columns({**table, "phase": 0 * seqs, "kind": 0 * seqs, "bytes": 0 * seqs, "name": 0 * seqs})
+        over = seqs[:50]
+        done = {"started_ns": over, "finished_ns": over + 5, "status": over % 7 == 0, "kind": 0 * over}
+        ended.extend_columns({"seq": over, "stream": over % 3, "device": 0 * over, "submitted_ns": over, **done})
+        ledger.update(moments, ended)
+        now, then = holding(ledger, NEWEST), holding(ledger, 10**9)
+        for field in ("open", "over", "commands", "streams", "heads", "broken"):
+            assert getattr(now, field).tolist() == getattr(then, field).tolist()
+    assert ledger.all_over()[0] > 0
+
+
 def test_the_oldest_that_are_over_are_forgotten() -> None:
     """A ledger is bounded, and what is not over stays however old it is."""
     moments, records = tables(1000)

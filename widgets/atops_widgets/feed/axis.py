@@ -18,7 +18,7 @@ __all__ = ("Axes", "Gaps", "TimeAxis")
 
 MOST_GAPS: Final = 50  # folded, and kept of each part of a table
 LEFT: Final = 16  # a folded gap is as wide as one part in so many of the rest
-CHUNK: Final = 32_768  # rows that are looked through once
+CHUNK: Final = 8192  # rows that are looked through once
 NONE: Final = np.zeros((0, 2), np.int64)
 
 

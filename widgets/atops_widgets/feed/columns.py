@@ -170,6 +170,8 @@ class Ranges:
     @classmethod
     def among(cls, uses: Columns, rows: Column) -> Ranges:
         """Return what rows tell, by seq, device and address; a viewer that came late may have been told twice."""
+        if not len(rows):
+            return cls(*np.zeros((4, 0), np.int64))
         table = np.stack([uses[field][rows].astype(np.int64) for field in USES], 1)
         seq, device, start, size = np.unique(table, axis=0).T
         return cls(seq, device, start, start + size)

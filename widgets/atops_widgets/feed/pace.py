@@ -2,8 +2,9 @@
 
 One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
-hidden tab, a kernel with a busy cell) slows it down to one frame a second. Each frame is the whole picture, so
-nothing is lost when frames are skipped.
+hidden tab, a kernel with a busy cell) slows it down to one frame a second. What a reading and its pictures cost of the
+processor decides when the next may be: they take a fixed share of the time, and the first news after a rest are drawn
+at once. Each frame is the whole picture, so nothing is lost when frames are skipped.
 """
 
 from __future__ import annotations
@@ -94,10 +95,10 @@ class Flow:
 
 LOG: Final = get_logger("atops.widgets")
 
-SHARE: Final = 0.05  # of one processor, about, while the driver works; details cost it more, in its own threads
-PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring
+SHARE: Final = 0.03  # of one processor while the driver works; details cost it more, in its own threads
+PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
-LONGEST_PAUSE_S: Final = 0.09  # what cost more is not made up for: the picture would stand; longer for a smaller share
+LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
 BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 

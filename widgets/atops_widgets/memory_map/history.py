@@ -220,6 +220,11 @@ class Steps:
         place = len(self.at_ns) if at_ns is None else int(np.searchsorted(self.at_ns, at_ns, "right"))
         return int(self.value[place - 1]) if place else 0
 
+    def among(self, moments: Column) -> Column:
+        """Return the figures at moments; 0 before the first."""
+        places = np.searchsorted(self.at_ns, moments, "right")
+        return np.append(0, self.value)[places]
+
     def peak(self) -> tuple[int, int]:
         """Return the largest figure and when it was reached first; (0, 0) of nothing."""
         if len(self.value) == 0:

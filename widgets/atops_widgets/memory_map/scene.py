@@ -187,7 +187,7 @@ class MemoryPicture:
         if len(moments):  # nothing has changed since the last sample
             moments, largest = np.append(moments, span[1]), np.append(largest, largest[-1])
         steps = self.steps(device)
-        free = np.array([block["capacity"] - steps.at(at) for at in moments.tolist()], np.float64)
+        free = (block["capacity"] - steps.among(moments)).astype(np.float64)
         shares = np.clip(1 - largest / np.maximum(free, 1), 0, 1)
         edges = axis.moment(np.linspace(0, axis.place(span[1]), PIXELS + 1))
         edges[-1] += 1

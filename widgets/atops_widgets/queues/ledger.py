@@ -47,6 +47,8 @@ class Ledger:
         self._order = np.zeros(0, np.int64)
         self._numbers: dict[tuple[int, int], int] = {}
         self._count = self._moments_read = self._records_read = 0
+        self._all_over = 0  # so many of the first commands are over
+        self._over_of = np.zeros(0, np.int64)  # and so many of these were of each stream
         self._arrays = {field: np.empty(1024, kind) for field, (kind, _) in FIELDS.items()}
 
     def update(self, moments: Columns, records: Columns) -> None:
@@ -135,6 +137,8 @@ class Ledger:
         for field, array in self._arrays.items():
             array[begin : count + more] = np.concatenate([array[begin:count], values[field]])[order]
         self._count += more
+        if begin < self._all_over:
+            self._all_over, self._over_of = 0, self._over_of[:0]
 
     def _forget(self) -> None:
         """Keep the newest commands and those that are not over."""
@@ -143,6 +147,19 @@ class Ledger:
         for field, array in self._arrays.items():
             self._arrays[field] = _grown(array[: self._count][kept], 3 * self.capacity)
         self._count = int(kept.sum())
+        self._all_over, self._over_of = 0, self._over_of[:0]
+
+    def all_over(self) -> tuple[int, Column]:
+        """Return how many of the first commands are over, no matter what is behind them, and how many of each stream.
+
+        What was counted once stays so: a long ledger is looked through where it is new.
+        """
+        going = np.flatnonzero(self["ended"][self._all_over :] == NEVER)
+        end = self._all_over + int(going[0]) if len(going) else self._count
+        found = np.bincount(self["where"][self._all_over : end], minlength=len(self.streams))
+        found[: len(self._over_of)] += self._over_of
+        self._all_over, self._over_of = end, found
+        return end, found
 
     def __getitem__(self, field: str) -> Column:
         return self._arrays[field][: self._count]
@@ -278,9 +295,11 @@ class Held:
 
 def holding(ledger: Ledger, at_ns: int) -> Held:
     """Return what the streams hold at a moment: what was submitted by then and had not ended."""
-    ended, where, count = ledger["ended"], ledger["where"], len(ledger.streams)
-    over = ended <= at_ns
-    commands = np.flatnonzero((ledger["submitted"] <= at_ns) & ~over)
+    count = len(ledger.streams)
+    first, before = ledger.all_over() if at_ns == NEWEST else (0, np.zeros(count, np.int64))
+    ended, where = ledger["ended"], ledger["where"]
+    over = ended[first:] <= at_ns
+    commands = first + np.flatnonzero((ledger["submitted"][first:] <= at_ns) & ~over)
     streams = where[commands]
     heads = np.full(count, -1, np.int64)
     heads[streams[::-1]] = commands[::-1]  # of several the last one counts: the first in the queue
@@ -288,7 +307,7 @@ def holding(ledger: Ledger, at_ns: int) -> Held:
     return Held(
         at_ns,
         np.bincount(streams, minlength=count),
-        np.bincount(where[over], minlength=count),
+        before + np.bincount(where[first:][over], minlength=count),
         commands,
         streams,
         heads,

@@ -18,7 +18,7 @@ from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.host import HOST
 from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
-__all__ = ("Figures", "Timetable", "figures", "following", "sums")
+__all__ = ("Figures", "Timetable", "Waits", "figures", "following", "sums")
 
 NOTHING_YET: Final = "Nothing has run yet: run the cells that use the device."
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
@@ -26,7 +26,7 @@ MOST_PINS: Final = 8  # rows that stay at the top
 PINNED: Final = -2  # what these have instead of a device
 MOST_ARROWS: Final = 300  # of the longest waits
 EXACT: Final = 100_000  # records that figures are computed of; the newest in view
-EXACT_LIVE: Final = 10_000  # the same while records come, where the time is the driver's
+EXACT_LIVE: Final = 4000  # the same while records come, where the time is the driver's
 ON_PATH: Final = 10_000  # records that the critical path is looked for in
 SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")  # its columns
 ARROW: Final = ("arrow_from", "arrow_to", "arrow_start", "arrow_end", "arrow_seq", "arrow_cause")
@@ -41,6 +41,7 @@ class Timetable:
         self.feed = feed
         self.pyramid = Pyramid()
         self.hosts = Pyramid(self.pyramid.book)  # calls and waits of the host
+        self._waits = Waits()
         self._figures: tuple[object, tuple[tuple[int, ...], str, str]] = None, ((), "", "")
 
     def scene(self, window: Window) -> Scene:
@@ -176,9 +177,9 @@ class Timetable:
     def _arrow_columns(self, span: tuple[int, int], place: Column) -> dict[str, Column]:
         """Return the arrows from what satisfied a wait to the wait, of the longest waits in view."""
         records, origin = self.feed.records, self.feed.origin_ns
-        waits = IS_WAIT[records["kind"]] & (records["correlation"] >= 0)
-        waits &= (records["finished_ns"] >= span[0]) & (starts(records) <= span[1])
-        chosen = np.flatnonzero(waits)
+        chosen = self._waits.of(records)
+        begun, ended = records["started_ns"][chosen], records["finished_ns"][chosen]
+        chosen = chosen[(ended >= span[0]) & (np.minimum(begun, ended) <= span[1])]
         if len(chosen) > MOST_ARROWS:
             length = records["finished_ns"][chosen] - records["started_ns"][chosen]
             chosen = chosen[np.argpartition(length, len(length) - MOST_ARROWS)[-MOST_ARROWS:]]
@@ -244,8 +245,8 @@ class Timetable:
         key = feed.version, span, path
         if self._figures[0] != key:
             records = feed.records
-            inside = np.flatnonzero((records["finished_ns"] >= span[0]) & (starts(records) <= span[1]))
             limit = EXACT_LIVE if feed.live and not feed.paused else EXACT
+            inside = _newest_in(records, span, limit + 1)
             chosen = inside[-limit:]
             begun, ended = starts(records)[chosen], records["finished_ns"][chosen]
             known = figures(records["device"][chosen], records["kind"][chosen], begun, ended)
@@ -265,6 +266,34 @@ class Timetable:
                 text += f" (of the newest {ON_PATH:,})" if len(chosen) > ON_PATH else ""
             self._figures = key, (found, f" · {overlap}" if both else "", text)
         return self._figures[1]
+
+
+class Waits:
+    """Which records are waits whose cause is known: what was looked through is kept."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(0, np.int64)  # counted from the first record ever
+        self._taken = 0
+
+    def of(self, records: Columns) -> Column:
+        """Return their indices in a table, which is always the same one."""
+        fresh = slice(max(0, self._taken - records.start), None)
+        waits = np.flatnonzero(IS_WAIT[records["kind"][fresh]] & (records["correlation"][fresh] >= 0))
+        self._numbers = np.append(self._numbers, waits + fresh.start + records.start)
+        self._numbers = self._numbers[np.searchsorted(self._numbers, records.start) :]
+        self._taken = records.start + len(records)
+        return self._numbers - records.start
+
+
+def _newest_in(records: Columns, span: tuple[int, int], most: int) -> Column:
+    """Return the indices of the newest records that ran in a span, at most `most`; records stand by their ends."""
+    for size in (2 * most, len(records)):
+        first = max(0, len(records) - size)
+        part = slice(first, None)
+        inside = first + np.flatnonzero((records["finished_ns"][part] >= span[0]) & (starts(records, part) <= span[1]))
+        if len(inside) >= most or first == 0:
+            break
+    return inside[-most:]
 
 
 def _both(one: dict[str, Column], other: dict[str, Column]) -> dict[str, Column]:

@@ -119,6 +119,7 @@ class RowBook:
 
 MOST_SHAPES: Final = 12_000  # drawn one by one; the longest ones, where there are more
 MOST_CELLS: Final = 1 << 20  # counted in a table; more are sorted first
+SPARSE: Final = 8  # cells for each shape: where there are more, most of a table would be empty
 GATHERED: Final = -1
 FIELDS: Final = ("row", "start", "end", "kind", "failed", "count", "time", "index")
 
@@ -183,7 +184,7 @@ def _runs(shapes: Shapes, left: Column, axis: TimeAxis, window: tuple[int, int],
     present = np.flatnonzero(np.bincount(shapes.kind, minlength=PROGRAM_WAITS + 1))
     most = int(cell.max()) + 1
     known = None
-    if most * len(present) > MOST_CELLS:
+    if most * len(present) > min(MOST_CELLS, SPARSE * len(cell)):
         known, cell = np.unique(cell, return_inverse=True)
         most = len(known)
     place = np.zeros(256, np.int64)
@@ -227,8 +228,8 @@ def _alike(pixels: Column, look: Column, width: int) -> tuple[Column, Column]:
     return first, np.diff(np.concatenate([first, [len(pixels)]]))
 
 
-CHUNK: Final = 32_768  # records
-FINEST: Final = 4096  # cells in time that a chunk is gathered into at first
+CHUNK: Final = 8192  # records; a chunk that is not full is made anew for each picture
+FINEST: Final = 1024  # cells in time that a chunk is gathered into at first
 NOTHING: Final = np.zeros(0, np.int64)
 
 
