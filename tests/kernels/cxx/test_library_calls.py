@@ -23,7 +23,7 @@ HEAD = """#include <stdlib.h>
 #include <string>
 #include <thread>
 #include <vector>
-std::mutex mutex, free_one;
+std::mutex mutex, free_one; int wait() { __syncthreads(); return 1; }
 __global__ void right(int *x) { std::lock_guard<std::mutex> held(free_one); x[0] = 7; }
 __global__ void wrong(int *x) {
 """
@@ -34,6 +34,10 @@ WRONG = {  # what a kernel does in the line 12 of its text, and what is said
     "std::terminate();": r"called abort\(\)",
     "x[0] = raise(SIGTERM);": r"called raise\(\), which would end",
     "x[0] = sleep(1000);": r"called sleep\(\), which would block all threads",
+    "x[0] = close(1);": r"called close\(\), which is the process's",
+    "x[0] = dup2(2, 1);": r"called dup2\(\), which is the process's",
+    "x[0] = fclose(stdout);": r"called fclose\(\) of a standard stream, which is the process's",
+    "static int one = wait(); x[0] = one;": "came to a static variable of a function that another thread .* is init",
     "mutex.lock(); __syncthreads(); mutex.unlock();": "waited for a mutex, which would block",
     "std::thread t([=] { x[0] = 1; }); t.join();": "constructed a std::thread; a kernel starts no threads",
     "std::vector<int> v(3); x[0] = v.at(x[0] + 7);": "threw std::out_of_range, and a kernel has no exceptions",
@@ -50,6 +54,28 @@ def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any])
     with pytest.raises(LaunchFailure, match=f"library.tops:12: {WRONG[body]}"):
         run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
     assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
+
+
+@pytest.mark.slow
+def test_a_static_variable_that_needs_itself(run: Callable[..., Any]) -> None:
+    """It is a fault each time; one that needs what is there is initialised once."""
+    module = k.compile_source(
+        """int first(int n) {
+  static int made = first(n - 1);
+  return made;
+}
+int seen = 0;
+__global__ void wrong(int *x) { x[0] = first(3); }
+__global__ void right(int *x) {
+  static int made = ++seen;
+  x[threadIdx.x] = made;
+}""",
+        "statics.tops",
+    ).module()
+    for _ in range(2):
+        with pytest.raises(LaunchFailure, match=r"statics\.tops:2: came to a static .* that it is initialising itself"):
+            run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
+    assert set(run("", "right", (1, 12), np.zeros(12, np.int32), module=module)) == {1}
 
 
 @pytest.mark.slow

@@ -1,11 +1,18 @@
 // What kernels cannot call of the C library, though the compiler takes it: modules are linked so that these calls come
 // here. In a kernel each is a fault; host code of a whole program goes on to the library.
+#include "library.h"
+
 #include <assert.h>
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "run.h"
 
@@ -20,11 +27,37 @@ bool in_kernel() {
 
 [[noreturn]] void refuse(const char *text) { fail_now(Fault::launch_failure, text, __builtin_frame_address(0)); }
 
+// Static variables of functions that kernels on this OS thread have begun to initialise. A second thread of the kernel
+// that comes to one of them would wait for ever: for itself, or for one that goes on only when it waits itself.
+struct Begun {
+    abi::__guard *guard;
+    const Scheduler *own;
+    const Fiber *fiber;
+};
+
+thread_local std::vector<Begun> begun;
+
+void initialised(const abi::__guard *guard) {
+    begun.erase(std::remove_if(begun.begin(), begun.end(), [&](const Begun &each) { return each.guard == guard; }),
+                begun.end());
+}
+
 }  // namespace
+
+namespace atops {
+
+void give_up_statics(const Scheduler *own) {
+    for (const Begun &each : begun)
+        if (each.own == own) abi::__cxa_guard_abort(each.guard);
+    begun.erase(std::remove_if(begun.begin(), begun.end(), [&](const Begun &each) { return each.own == own; }), begun.end());
+}
+
+}  // namespace atops
 
 #define ENDS "which would end the process; a kernel ends by return"
 #define BLOCKS "which would block all threads of its block; they wait at barriers and for transfers"
 #define STARTS "a kernel starts no threads and no processes"
+#define CLOSES "which is the process's, and not the kernel's"
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -63,6 +96,40 @@ CALL(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, 
      (thread, attributes, start, argument), STARTS)
 CALL(pid_t, fork, (), (), STARTS)
 CALL(int, system, (const char *command), (command), STARTS)
+
+CALL(int, close, (int descriptor), (descriptor), CLOSES)
+CALL(int, dup2, (int from, int to), (from, to), CLOSES)
+
+int __wrap_fclose(FILE *stream) {
+    if (in_kernel() && (stream == stdin || stream == stdout || stream == stderr))
+        refuse("called fclose() of a standard stream, " CLOSES);
+    return fclose(stream);
+}
+
+int __wrap___cxa_guard_acquire(abi::__guard *guard) {
+    if (!in_kernel()) return abi::__cxa_guard_acquire(guard);
+    Scheduler *own = scheduler_here();
+    for (const Begun &each : begun) {
+        if (each.guard != guard) continue;
+        refuse(each.fiber == own->current
+                   ? "came to a static variable of a function that it is initialising itself"
+                   : "came to a static variable of a function that another thread of the launch is initialising, which "
+                     "waits meanwhile");
+    }
+    int fresh = abi::__cxa_guard_acquire(guard);
+    if (fresh) begun.push_back({guard, own, own->current});
+    return fresh;
+}
+
+void __wrap___cxa_guard_release(abi::__guard *guard) {
+    initialised(guard);
+    abi::__cxa_guard_release(guard);
+}
+
+void __wrap___cxa_guard_abort(abi::__guard *guard) {
+    initialised(guard);
+    abi::__cxa_guard_abort(guard);
+}
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
     if (!in_kernel()) return pthread_mutex_lock(mutex);

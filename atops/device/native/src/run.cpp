@@ -15,6 +15,7 @@
 #include "dte.h"
 #include "fault.h"
 #include "fiber.h"
+#include "library.h"
 #include "run.h"
 #include "watch.h"
 
@@ -690,6 +691,7 @@ int32_t atops_run(Run *run) {
         }
         run->scheduler = nullptr;
         here = outer;
+        give_up_statics(&own);
         if (own.watch) end_watch(own.watch);
         if (!run->fault && own.over < own.fibers.size()) say_stuck(&own);
     }
