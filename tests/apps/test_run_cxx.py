@@ -62,6 +62,10 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         """int *x; topsMalloc(&x, 4); wild<<<1, 1>>>(x);
         printf("%s\\n", topsGetErrorName(topsDeviceSynchronize()));""", "topsError(?!.*Success).*\n", 0,
     ),
+    "memory that main has allocated": (
+        "int *x, many[9] = {}; topsMalloc(&x, 4); puts(topsGetErrorString(topsMemcpyHtoD(x, many, 36)));",
+        r".*<Allocation .*: 4 bytes at .*, allocated at program\.cpp:\d+ in main>.*\n", 0,
+    ),
     "a wait for a value that a kernel stores": (
         """topsStream_t s, t; topsStreamCreate(&s); topsStreamCreate(&t);
         unsigned *w; topsMalloc(&w, 8); topsMemset(w, 0, 8); topsDeviceSynchronize();
