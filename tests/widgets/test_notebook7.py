@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -22,48 +21,46 @@ from tests.widgets.unpacking import unpack_snapshot
 
 pytestmark = pytest.mark.slow
 
-WORK_CELL = 3
+WORK_CELL = 1 + len(WIDGETS)
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 CELLS = "() => window.jupyterapp.shell.currentWidget.content.widgets.map((cell) => cell.model.type)"
+each_widget = pytest.mark.parametrize("kind", WIDGETS, ids=lambda kind: kind.__name__)
 DRAWN = f"view.rects.length > 0 && view.scene.held >= {RECORDS}"
 
 
-@dataclass(frozen=True)
+NAME = "widgets"
+
+
 class Gate:
-    """One widget's notebook, and the widget that stands beside it."""
+    """A notebook that shows each widget, does some work, and shows each again."""
 
-    notebook: Notebook
-    kind: type[TraceWidget]
-    beside: type[TraceWidget]
+    def __init__(self, browser: BrowserThread, server: Server) -> None:
+        made_in = [f"{kind.__name__} = {made(kind)}\n{kind.__name__}" for kind in WIDGETS]
+        server.write(f"{NAME}.ipynb", [IMPORTS, *made_in, WORK, *(kind.__name__ for kind in WIDGETS)])
+        self.notebook = Notebook(browser, server, f"notebooks/{NAME}.ipynb")
 
-    def views(self) -> tuple[Shown, Shown]:
-        """Return both, as soon as both show what the cells did."""
-        found = self.notebook.shown(self.kind), self.notebook.shown(self.beside)
-        for view in found:
-            view.until(DRAWN)
-        return found
+    def view(self, kind: type[TraceWidget]) -> Shown:
+        """Return a widget's first view, as soon as it shows what the cells did."""
+        view = self.notebook.shown(kind)
+        view.until(DRAWN)
+        return view
 
     def saved(self) -> dict[str, Any]:
         """Save the notebook and return its file."""
         self.notebook.save()
-        text = (self.notebook.server.folder / f"{self.kind.__name__}.ipynb").read_text(encoding="utf-8")
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads((self.notebook.server.folder / f"{NAME}.ipynb").read_text("utf-8"))
         return content
 
 
-@pytest.fixture(scope="module", params=WIDGETS, ids=lambda kind: kind.__name__)
-def gate(request: pytest.FixtureRequest, browser: BrowserThread, server: Server) -> Iterator[Gate]:
-    """A notebook that shows the widget and another one, does some work, and shows the widget again."""
-    kind = request.param
-    beside = Timeline if kind is not Timeline else WIDGETS[-1]
-    cells = [IMPORTS, f"one = {made(kind)}\none", made(beside), WORK, "one"]
-    server.write(f"{kind.__name__}.ipynb", cells)
-    notebook = Notebook(browser, server, f"notebooks/{kind.__name__}.ipynb")
-    yield Gate(notebook, kind, beside)
-    notebook.close()
-    assert notebook.requests == []
-    assert notebook.errors == []
+@pytest.fixture(scope="module")
+def gate(browser: BrowserThread, server: Server) -> Iterator[Gate]:
+    """The notebook, which all tests have in common."""
+    gate = Gate(browser, server)
+    yield gate
+    gate.notebook.close()
+    assert gate.notebook.requests == []
+    assert gate.notebook.errors == []
 
 
 def made(kind: type[TraceWidget]) -> str:
@@ -71,18 +68,21 @@ def made(kind: type[TraceWidget]) -> str:
     return f"atops_widgets.{kind.__name__}({'threads=True' if 'threads' in signature(kind).parameters else ''})"
 
 
-def test_it_shows_a_running_driver(gate: Gate) -> None:
+def test_they_show_a_running_driver(gate: Gate) -> None:
     """While cells run, rectangles appear; a second run of the work brings more records."""
-    view, _ = gate.views()
-    held = view.get("view.scene.held")
+    views = [gate.view(kind) for kind in WIDGETS]
+    held = [view.get("view.scene.held") for view in views]
     gate.notebook.run_cell(WORK_CELL)
-    view.until("view.scene.held >= argument", held + RECORDS)
-    view.until("view.rects.length > 0 && view.scene.state === 'live' && view.errors.length === 0")
+    for view, before in zip(views, held, strict=True):
+        view.until("view.scene.held >= argument", before + RECORDS)
+        view.until("view.rects.length > 0 && view.scene.state === 'live' && view.errors.length === 0")
 
 
-def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
+@each_widget
+def test_selecting_in_one_marks_in_the_other(gate: Gate, kind: type[TraceWidget]) -> None:
     """What is chosen in either is marked in both, and the timeline draws the mark."""
-    views = gate.views()
+    beside = Timeline if kind is not Timeline else WIDGETS[-1]
+    views = gate.view(kind), gate.view(beside)
     timeline = next(view for view in views if "Timeline" in view.selector)
     for chosen, other in (views, views[::-1]):
         if chosen is not timeline and not chosen.get("view.rects.some((r) => r.seq >= 0)"):
@@ -97,9 +97,10 @@ def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
         timeline.until("view.rects.some((r) => r.mark === 'select' && r.seq === argument)", seq)
 
 
-def test_its_keys_are_its_own(gate: Gate) -> None:
+@each_widget
+def test_its_keys_are_its_own(gate: Gate, kind: type[TraceWidget]) -> None:
     """While a picture has the focus the notebook's shortcuts, which cut and insert cells, do not hear plain keys."""
-    view, other = gate.views()
+    view, other = gate.view(kind), gate.view(Timeline if kind is not Timeline else WIDGETS[-1])
     cells = gate.notebook.evaluate(CELLS)
     gate.notebook.focus(f"{view.selector} canvas")
     for key in ("a", "b", "x", "m", "y", "k", "f", "v", "Enter", "d", "d"):
@@ -113,34 +114,32 @@ def test_its_keys_are_its_own(gate: Gate) -> None:
     gate.notebook.until("() => document.activeElement.matches('.jp-Cell')")
 
 
-def test_it_works_on_after_the_page_is_loaded_again(gate: Gate) -> None:
-    """A page that is loaded again gets the picture out of Python's memory, and what happens from then on."""
-    view, _ = gate.views()
-    held = view.get("view.scene.held")
+def test_they_work_on_after_the_page_is_loaded_again(gate: Gate) -> None:
+    """A page that is loaded again gets the pictures out of Python's memory, and what happens from then on."""
+    held = [gate.view(kind).get("view.scene.held") for kind in WIDGETS]
     gate.notebook.save()
     gate.notebook.reload()
-    view, _ = gate.views()
-    assert view.get("view.scene.held") >= held
+    views = [gate.view(kind) for kind in WIDGETS]
+    assert all(view.get("view.scene.held") >= before for view, before in zip(views, held, strict=True))
     gate.notebook.run_cell(WORK_CELL)
-    view.until("view.scene.held >= argument && view.rects.length > 0", held + RECORDS)
+    for view, before in zip(views, held, strict=True):
+        view.until("view.scene.held >= argument && view.rects.length > 0", before + RECORDS)
 
 
-def test_a_saved_notebook_has_the_picture(gate: Gate) -> None:
-    """Its file holds SVG and text beside the view, and the compressed picture, whole, for viewers without a kernel."""
-    view, _ = gate.views()
-    view.until("view.model.get('snapshot')?.byteLength > 0")  # written when nothing has happened for a second
+def test_a_saved_notebook_has_the_pictures(gate: Gate) -> None:
+    """Its file holds SVG and text beside each view, and the compressed picture, whole, for viewers without a kernel."""
+    for kind in WIDGETS:
+        gate.view(kind).until("view.model.get('snapshot')?.byteLength > 0")  # when nothing has happened for a second
     content = gate.saved()
-    data = content["cells"][-1]["outputs"][0]["data"]
-    html, text = "".join(data["text/html"]), "".join(data["text/plain"])
-    svg = base64.b64decode(html.partition("base64,")[2].partition('"')[0]).decode()
-    assert "This was live" in html and svg.startswith("<svg ") and len(re.findall("<rect |<path ", svg)) > 3
-    assert len(text.split()) > 5
-    model = data[VIEW]["model_id"]
-    [snapshot] = [
-        base64.b64decode(buffer["data"]) for buffer in content["metadata"]["widgets"][STATE]["state"][model]["buffers"]
-        if buffer["path"] == ["snapshot"]
-    ]  # fmt: skip
-    assert unpack_snapshot(snapshot)[0]["held"] >= RECORDS
+    for cell in content["cells"][-len(WIDGETS) :]:
+        data = cell["outputs"][0]["data"]
+        html, text = "".join(data["text/html"]), "".join(data["text/plain"])
+        svg = base64.b64decode(html.partition("base64,")[2].partition('"')[0]).decode()
+        assert "This was live" in html and svg.startswith("<svg ") and len(re.findall("<rect |<path ", svg)) > 3
+        assert len(text.split()) > 5
+        model = content["metadata"]["widgets"][STATE]["state"][data[VIEW]["model_id"]]
+        [snapshot] = [base64.b64decode(buffer["data"]) for buffer in model["buffers"] if buffer["path"] == ["snapshot"]]
+        assert unpack_snapshot(snapshot)[0]["held"] >= RECORDS
 
 
 def test_the_work_is_right(gate: Gate) -> None:
