@@ -39,7 +39,7 @@ def test_some_programs(seed):
 
 
 @pytest.mark.slow
-@every("seed", range(20, 40))
+@every("seed", range(20, 30))
 def test_random_programs(seed):
     """Fills, copies, events, values, kernels, calls, locks, on two streams and by one task or two."""
     assert_nothing_is_left_out(seed, 150)

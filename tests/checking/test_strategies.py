@@ -63,8 +63,8 @@ def small_programs(count):
 
 @pytest.mark.slow
 def test_pruned_searches_meet_each_class_once():
-    """On 40 random programs, with locks, barriers and branches: as many complete runs as brute force counts classes."""
-    for seed, program, results, classes in small_programs(40):
+    """On 20 random programs, with locks, barriers and branches: as many complete runs as brute force counts classes."""
+    for seed, program, results, classes in small_programs(20):
         for strategy in (Exhaustive(), Dpor()):
             complete, _, met, reached = explore(program, strategy)
             assert (seed, strategy.name, complete) == (seed, strategy.name, len(set(classes)))

@@ -100,8 +100,8 @@ def loop_ended_with_debts() -> None:
 
 
 def many_drivers() -> None:
-    """Leave twenty drivers open, each with work."""
-    for _ in range(20):
+    """Leave six drivers open, each with work."""
+    for _ in range(6):
         driver = Driver()
         atops.Device(0, driver).create_stream().launch(suspended_forever, (2, 12))
 
