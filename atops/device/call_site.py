@@ -8,6 +8,7 @@ import linecache
 import os
 import re
 import sys
+import sysconfig
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
@@ -19,9 +20,13 @@ import numpy as np
 
 from atops.base.python_ast import module_tree
 
-__all__ = ("Site", "asked_at", "asserted", "caller", "calling_place", "expression_at", "file_shown", "source_name")
+__all__ = (
+    "Site", "asked_at", "asserted", "caller", "callers_of", "calling_place", "expression_at", "file_shown",
+    "source_name",
+)  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LIBRARIES = (PACKAGE, *{sysconfig.get_path(each) + os.sep for each in ("stdlib", "platlib", "purelib")})
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
 
 
@@ -172,6 +177,21 @@ def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
     return frame.f_code, frame.f_lasti
 
 
+def callers_of(site: Site, most: int) -> list[tuple[CodeType, int]]:
+    """Return the frames of the program that led to a place, as code and instruction: the nearest first, at most `most`.
+
+    Only the program's own: none of this package, of Python's library or of what is installed beside it. Empty where the
+    place is not on this thread's stack.
+    """
+    frame, found = sys._getframe(1), list[tuple[CodeType, int]]()
+    while frame is not None and (frame.f_code is not site.code or frame.f_lasti != site.instruction):
+        frame = frame.f_back  # type: ignore[assignment]
+    while frame is not None and (frame := frame.f_back) is not None and len(found) < most:  # type: ignore[assignment]
+        if not _FOREIGN[frame.f_code.co_filename]:
+            found.append((frame.f_code, frame.f_lasti))
+    return found
+
+
 class _Inside(dict[str, bool]):
     """Whether a file is no part of the program, by its name: of all that is asked of a frame the most frequent."""
 
@@ -182,8 +202,19 @@ class _Inside(dict[str, bool]):
         return inside
 
 
+class _Foreign(dict[str, bool]):
+    """Whether a file is no part of the program's own code, by its name."""
+
+    def __missing__(self, name: str) -> bool:
+        foreign = name.startswith(LIBRARIES) or name.startswith("<frozen ")
+        if len(self) < _MOST_FILES:
+            self[name] = foreign
+        return foreign
+
+
 _MOST_FILES = 4096
 _INSIDE = _Inside()
+_FOREIGN = _Foreign()
 
 
 class asked_at:

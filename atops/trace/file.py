@@ -163,6 +163,7 @@ def records_to_json(trace: Trace) -> str:
             "streams": [[*key, name] for key, name in sorted(trace.names.streams.items())],
             "capacities": [[*key, most] for key, most in sorted(trace.names.capacities.items())],
             "notes": dict(trace.names.notes),
+            "callers": sorted(trace.names.callers.items()),
             "sites": [[number, *place] for number, place in sorted(trace.names.sites.items())],
         },
         separators=(",", ":"),
@@ -206,6 +207,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         streams={(device, stream): name for device, stream, name in content["streams"]},
         notes=content["notes"],
         sites={number: _place(*place) for number, *place in content.get("sites", ())},
+        callers={row[0]: row[1] for row in (_integers(row, 2) for row in content.get("callers", ()))},
         capacities={(row[0], row[1]): row[2] for row in (_integers(row, 3) for row in content.get("capacities", ()))},
     )
     return Trace(

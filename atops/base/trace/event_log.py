@@ -166,7 +166,7 @@ class Detailing(Closable):
 class DetailLog:
     """Details as they are emitted, and read again as values. Safe from every thread."""
 
-    __slots__ = ("_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps", "uses")
+    __slots__ = ("_callers", "_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps", "uses")
 
     def __init__(self) -> None:
         self.moments: Ring[MomentTuple] = Ring(HELD)
@@ -175,34 +175,41 @@ class DetailLog:
         self.uses: Ring[UseTuple] = Ring(HELD)
         self._next = count()
         self._places: dict[int, Place] = {}
-        self._numbers: dict[Place, int] = {}
-        self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}  # keeps the code: an id means nothing without it
+        self._numbers: dict[tuple[Place, int], int] = {}
+        self._callers: dict[int, int] = {}
+        # Keeps the code: an id means nothing without it.
+        self._known: dict[tuple[int, int, int], tuple[int, CodeType]] = {}
         self._first: int | None = None  # the serial of the first allocation that was told of
 
-    def site(self, code: CodeType, instruction: int) -> int:
-        """Return the number of a place in a program: an instruction of a code object, by its offset."""
-        key = id(code), instruction
+    def site(self, code: CodeType, instruction: int, caller: int = -1) -> int:
+        """Return the number of a place in a program: an instruction of a code object, by its offset.
+
+        `caller` is the number of the place that called it; the same place has a number for each.
+        """
+        key = id(code), instruction, caller
         known = self._known.get(key)
         if known is None:
             line = next(
                 (line for start, end, line in code.co_lines() if start <= instruction < end and line is not None),
                 code.co_firstlineno,
             )
-            known = self.place(Place(code.co_filename, line, code.co_qualname)), code
+            known = self.place(Place(code.co_filename, line, code.co_qualname), caller), code
             if len(self._known) >= KNOWN:
                 self._known.clear()
             self._known[key] = known
         return known[0]
 
-    def place(self, place: Place) -> int:
-        """Return the number of a place; the same for the same place."""
-        number = self._numbers.get(place)
+    def place(self, place: Place, caller: int = -1) -> int:
+        """Return the number of a place; the same for the same place and caller."""
+        number = self._numbers.get((place, caller))
         if number is None:
             # No lock, for this may be a finalizer; of two threads at once one wins, and the other's number means the
             # same place to its readers.
             number = next(self._next)
+            if caller >= 0:
+                self._callers[number] = caller
             self._places[number] = place
-            number = self._numbers.setdefault(place, number)
+            number = self._numbers.setdefault((place, caller), number)
         return number
 
     def generation(self, serial: int) -> int:
@@ -214,6 +221,10 @@ class DetailLog:
     def sites(self) -> dict[int, Place]:
         """Return every place that has a number."""
         return self._places.copy()
+
+    def callers(self) -> dict[int, int]:
+        """Return for each place that has a caller the number of that."""
+        return self._callers.copy()
 
     def since(self, position: Position | None, names: list[str], limit: int | None = None) -> DetailBatch:
         """Return what is new since `position`, None at first. `names` are the tracer's, by number."""

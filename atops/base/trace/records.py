@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 from atops.base.errors import AtopsError
 
 __all__ = (
-    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "ContextTuple", "CounterSample",
-    "DetailBatch", "ExportRecord", "HostWait", "Kind", "MemoryUse", "Phase", "Place", "Position", "RaceEvent",
-    "RaceSide", "Status", "ThreadEvent", "ThreadState", "Trace", "TraceBatch",
+    "COPIES", "DEEPEST", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "ContextTuple",
+    "CounterSample", "DetailBatch", "ExportRecord", "HostWait", "Kind", "MemoryUse", "Phase", "Place", "Position",
+    "RaceEvent", "RaceSide", "Status", "ThreadEvent", "ThreadState", "Trace", "TraceBatch",
     "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
 )  # fmt: skip
 
@@ -343,12 +343,15 @@ class DetailBatch(NamedTuple):
 
 # ---- whole traces
 
+DEEPEST: Final = 8  # places of a stack
+
 
 @dataclass(frozen=True, slots=True)
 class TraceNames:
     """What the numbers in records are called: devices, (device, stream) pairs, notes on names, places of a program.
 
-    `capacities` is how many commands a stream takes at most, by (device, stream), of those that have a limit.
+    `capacities` is how many commands a stream takes at most, by (device, stream), of those that have a limit. `callers`
+    has for a place of `sites` the one that called it: allocations have their stack of the program's own functions.
     """
 
     devices: Mapping[int, str] = field(default_factory=dict)
@@ -356,6 +359,15 @@ class TraceNames:
     notes: Mapping[str, str] = field(default_factory=dict)
     sites: Mapping[int, Place] = field(default_factory=dict)
     capacities: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    callers: Mapping[int, int] = field(default_factory=dict)
+
+    def stack(self, site: int) -> tuple[Place, ...]:
+        """Return a place and those that called it, the innermost first; empty where it is not known."""
+        found: list[Place] = []
+        while (place := self.sites.get(site)) is not None and len(found) < DEEPEST:
+            found.append(place)
+            site = self.callers.get(site, -1)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,6 +281,7 @@ class Tracer:
         with self._lock:
             return TraceNames(
                 streams=dict(self._labels), notes=dict(self._notes), sites=self.details.sites(),
+                callers=self.details.callers(),
                 capacities=dict(self._capacities),
             )  # fmt: skip
 

@@ -14,9 +14,9 @@ from sortedcontainers import SortedList
 
 from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
 from atops.base.locks import attempt, check_entry, make_lock, reentered
-from atops.base.trace.records import Change
+from atops.base.trace.records import DEEPEST, Change
 from atops.base.trace.tracer import Tracer
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, callers_of
 from atops.device.memory.allocation import Allocation, fill
 from atops.device.memory.arena import PAGE, Arena
 from atops.device.memory.banks import Banks, NoRoom
@@ -624,7 +624,7 @@ class MemoryLog:
 
     def begun(self, allocation: Allocation, used: int, stream: int, again: bool = False) -> None:
         """Note a new allocation; `again`: in a range that was set aside before."""
-        self.change(REUSED if again else ALLOCATED, allocation, used, allocation.site, stream)
+        self.change(REUSED if again else ALLOCATED, allocation, used, allocation.site, stream, stack=True)
 
     def ended(self, allocation: Allocation, used: int) -> None:
         """Note the end of an allocation; its range may stay set aside."""
@@ -637,10 +637,16 @@ class MemoryLog:
             if not allocation.alive:  # its end may have been told before
                 self.change(FREED, allocation, used, allocation.freed_by)
 
-    def change(self, change: int, allocation: Allocation, used: int, site: object, stream: int = -1) -> None:
-        """Emit one `MemoryChange`."""
-        tracer, log = self.tracer, self.tracer.details
-        where = log.site(site.code, site.instruction) if type(site) is Site else -1
+    def change(
+        self, change: int, allocation: Allocation, used: int, site: object, stream: int = -1, stack: bool = False
+    ) -> None:
+        """Emit one `MemoryChange`; with `stack` its place has those that called it, where they are on this stack."""
+        tracer, log, where = self.tracer, self.tracer.details, -1
+        if type(site) is Site:
+            if stack:
+                for code, instruction in reversed(callers_of(site, DEEPEST - 1)):
+                    where = log.site(code, instruction, where)
+            where = log.site(site.code, site.instruction, where)
         log.changes.add((
             tracer.clock.now(), self._device, allocation.offset, allocation.size, allocation.bank, change,
             log.generation(allocation.serial), used, where, stream,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from atops.base.trace.tracer import Kind, Tracer
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import DIRECT
 from atops.runtime.stream import Stream
+from atops.trace.file import load, save
 from tests.runtime.boards import PATIENCE, add_one, device
 from tests.runtime.latch import KernelLatch, StreamLatch
 
@@ -130,6 +132,39 @@ async def test_what_a_pipeline_enqueues_names_its_maker() -> None:
             (Kind.LAUNCH, stage), *((kind, made) for kind in (Kind.ALLOC, Kind.COPY_H2D, Kind.COPY_D2H, Kind.FREE))
         }  # fmt: skip
         assert {sites[each.site].function for each in batch.changes if each.change is Change.ALLOCATED} == {made}
+
+
+def ask(stream: Stream) -> atops.DeviceArray:
+    """Have memory, for whoever calls."""
+    return stream.empty(16)
+
+
+def by_one(stream: Stream) -> atops.DeviceArray:
+    """Call it one way."""
+    return ask(stream)
+
+
+def by_other(stream: Stream, depth: int = 20) -> atops.DeviceArray:
+    """Call it another way, from far down."""
+    return by_other(stream, depth - 1) if depth else ask(stream)
+
+
+def test_an_allocation_has_the_stack_of_the_program(tmp_path: Path) -> None:
+    """One line asked, called in two ways: at most 8 functions, the innermost first, none of them a library's; saved."""
+    here = test_an_allocation_has_the_stack_of_the_program.__name__
+    with device(trace=100) as chip:
+        stream = chip.create_stream()
+        with chip.driver.tracer.detailed():
+            held = [by_one(stream), by_other(stream), by_one(stream)]
+            trace = chip.driver.tracer.snapshot()
+        del held
+    save(tmp_path / "stacks.trace.gz", trace)
+    for each in (trace, load(tmp_path / "stacks.trace.gz")):
+        one, other, again = (change.site for change in each.changes if change.change is Change.ALLOCATED)
+        assert one == again != other and each.names.sites[one] == each.names.sites[other]
+        assert [place.function for place in each.names.stack(one)] == ["ask", "by_one", here]
+        assert [place.function for place in each.names.stack(other)] == ["ask", *["by_other"] * 7]
+        assert each.names.stack(-1) == ()
 
 
 @pytest.mark.anyio

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 
 from atops.base.trace.records import AllocationEvent, Change, Place, Trace, TraceNames
+from atops_widgets import Allocations
 from atops_widgets.allocations.lives import Line, lines_of, lives_of, stacked
 from tests.every import every
 
@@ -77,3 +78,17 @@ def test_memory_that_is_promised_begins_when_its_holder_ends() -> None:
     lives = lives_of(Trace(changes=tuple(events), names=TraceNames(sites=SITES)))
     assert [(life.born_ns, life.died_ns) for life in lives] == [(0, 5), (5, 9)]
     assert lines_of(lives, 9)[0].most == 4
+
+
+def test_a_line_has_the_stack_that_asked_most_often() -> None:
+    """Lives of one line and different callers are one line's; the bands tell each its own."""
+    names = TraceNames(sites={**SITES, 3: SITES[0], 4: SITES[0]}, callers={3: 1, 4: 2, 2: 1})
+    changes = [
+        AllocationEvent(at, 0, 8 * at, 8, 0, Change.ALLOCATED, at, 8, site) for at, site in enumerate((3, 4, 4, 0))
+    ]
+    trace = Trace(changes=tuple(changes), names=names)
+    (line,) = lines_of(lives_of(trace), END)
+    assert (line.place, line.callers, line.stacks) == (SITES[0], (SITES[2], SITES[1]), 3)
+    shown = Allocations(trace)
+    assert "from 2.py:2 in main, from 1.py:1 in main; 2 other stacks" in shown.to_text()
+    assert "allocated at 0.py:0 in main, from 1.py:1 in main at 0 ns" in shown.to_svg()

@@ -64,7 +64,7 @@ class Allocations:
         texts = [self._sentence()]
         for device, letter, line in self._lettered()[:LINES]:
             texts.append(f"  {letter}  device {device}, {_where(line.place)}: {_held(line)}")
-            texts += [f"     {text}" for text in (_text(line.place),) if text]
+            texts += [f"     {text}" for text in (_text(line.place), _called(line)) if text]
         if len(self.lines) > LINES:
             texts.append(f"  and {len(self.lines) - LINES} more lines")
         return "\n".join(texts)
@@ -83,7 +83,8 @@ class Allocations:
         heads = "".join(f"<th {CELL}>{each}</th>" for each in ("", "where", "held", "line"))
         rows = "".join(
             f'<tr><th {LETTER}><span aria-hidden="true" style="{SWATCH};background:var(--{_colour(letter)})"></span>'
-            f"{letter}</th><td {CELL}>{escape(_where(line.place))}, device {device}</td>"
+            f"{letter}</th><td {CELL}>{escape(_where(line.place))}, device {device}"
+            f'<div style="color:var(--quiet)">{escape(_called(line))}</div></td>'
             f"<td {CELL}>{escape(_held(line))}</td><td {CELL}><code>{escape(_text(line.place))}</code></td></tr>"
             for device, letter, line in self._lettered()[:LINES]
         )
@@ -143,7 +144,9 @@ class Allocations:
             lived = f"for {format_ns(life.died_ns - life.born_ns)}"
             lived += f", freed at {_where(life.freed)}" if life.freed is not None else ""
         what = f"{format_bytes(life.size)} at offset {life.offset:#x}"
-        return f"{what}, allocated at {_where(life.place)} at {format_ns(life.born_ns - self._span[0])}, {lived}"
+        called = "".join(f", from {_where(each)}" for each in life.callers)
+        when = format_ns(life.born_ns - self._span[0])
+        return f"{what}, allocated at {_where(life.place)}{called} at {when}, {lived}"
 
     def _sentence(self) -> str:
         still = sum(life.died_ns is None for life in self.lives)
@@ -169,6 +172,12 @@ def _held(line: Line) -> str:
 
 def _where(place: Place | None) -> str:
     return "no known line" if place is None else f"{file_shown(place.file)}:{place.line} in {place.function}"
+
+
+def _called(line: Line) -> str:
+    """Return from where the line was called, by the stack that asked most often; empty where nothing called it."""
+    called = ", ".join(f"from {_where(each)}" for each in line.callers)
+    return called + (f"; {plural(line.stacks - 1, 'other stack')}" if line.stacks > 1 else "")
 
 
 def _text(place: Place | None) -> str:

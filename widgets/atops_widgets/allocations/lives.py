@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,13 +24,15 @@ class Life(NamedTuple):
     died_ns: int | None
     place: Place | None
     freed: Place | None
+    callers: tuple[Place, ...] = ()  # of its place, the nearest first
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """What a line of the program held on a device: how many allocations, the most bytes at once, and byte-nanoseconds.
 
-    `still` is how many of them live at the end of the trace. `place` is None where it is not known.
+    `still` is how many of them live at the end of the trace. `place` is None where it is not known. `callers` are those
+    of the stack that asked most often, of `stacks` different ones.
     """
 
     device: int
@@ -39,6 +41,8 @@ class Line:
     most: int
     area: int
     still: int
+    callers: tuple[Place, ...] = ()
+    stacks: int = 1
 
 
 def lives_of(trace: Trace) -> list[Life]:
@@ -53,8 +57,10 @@ def lives_of(trace: Trace) -> list[Life]:
             if known is not None and known.died_ns is None:
                 begun[each.generation] = known._replace(died_ns=each.at_ns, freed=sites.get(each.site))
         elif known is None and each.size > 0:
-            place = sites.get(each.site)
-            begun[each.generation] = Life(each.device, each.offset, each.size, each.at_ns, None, place, None)
+            place, *callers = trace.names.stack(each.site) or (None,)
+            begun[each.generation] = Life(
+                each.device, each.offset, each.size, each.at_ns, None, place, None, tuple(filter(None, callers))
+            )
     held, found = dict[tuple[int, int], int](), list[Life]()
     for life in begun.values():
         where, end = (life.device, life.offset), life.died_ns
@@ -78,7 +84,8 @@ def lines_of(lives: Sequence[Life], end_ns: int) -> list[Line]:
         most = max(accumulate(size for _, size in sorted(moments)))  # what ends at a moment goes before what begins
         area = sum(life.size * ((end_ns if life.died_ns is None else life.died_ns) - life.born_ns) for life in own)
         still = sum(life.died_ns is None for life in own)
-        found.append(Line(device, place, len(own), most, area, still))
+        stacks = Counter(life.callers for life in own)
+        found.append(Line(device, place, len(own), most, area, still, stacks.most_common(1)[0][0], len(stacks)))
     return sorted(found, key=lambda line: (line.device, -line.area, -line.most, str(line.place)))
 
 

@@ -161,8 +161,10 @@ class Words:
         self.history = history
 
     def place(self, site: int) -> str:
-        """Return a source line, empty where it is not known."""
-        return line_of(self.feed.names, site)
+        """Return a source line and those that called it, empty where it is not known."""
+        names = self.feed.names
+        called = [f"{file_shown(each.file)}:{each.line} in {each.function}" for each in names.stack(site)[1:]]
+        return ", from ".join([line_of(names, site), *called])
 
     def places(self, lanes: Sequence[Lane]) -> dict[str, list[str]]:
         """Return the source lines of what lanes show, by number: in full, and short enough for a shape."""
