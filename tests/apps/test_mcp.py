@@ -6,23 +6,20 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-pytest.importorskip("mcp", reason="the extra mcp is missing")
-
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-
 from atops.apps.judge import Judge, answer
 from atops.apps.mcp_sessions import MOST_SESSIONS, Sessions
-from atops.apps.mcp_tools import make_server
 from atops.cli import main as command
 
 pytestmark = pytest.mark.slow
+if not find_spec("mcp"):  # to import it takes a second: only who runs these tests does
+    pytest.skip("the extra mcp is missing", allow_module_level=True)
 
 CARELESS = """
 import atops, numpy as np
@@ -64,6 +61,9 @@ Call = Callable[..., Awaitable[Any]]
 
 def talk(story: Callable[[Call], Awaitable[None]]) -> None:
     """Have a story call tools; a call returns the answer, or the text of what was refused."""
+    from mcp import Client
+
+    from atops.apps.mcp_tools import make_server
 
     async def main() -> None:
         sessions = Sessions()
@@ -175,6 +175,8 @@ def test_a_program_cannot_hold_the_server_up() -> None:
 
 def test_the_command_speaks_the_protocol() -> None:
     """A client starts it, lists the tools, which say what they take, and calls one."""
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
 
     async def main() -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

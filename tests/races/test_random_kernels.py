@@ -191,11 +191,28 @@ def _bench(make: Callable[..., Bench], request: pytest.FixtureRequest) -> Bench:
     return make(detect=True, **modes[request.param])
 
 
-@pytest.mark.parametrize("few", [200, 0])  # runs that are compared one by one, not as arrays
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+each_way = pytest.mark.parametrize("few", [200, 0])  # runs that are compared one by one, not as arrays
+
+
+@each_way
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_what_is_named_is_what_races(bench: Bench, few: int, steps: list[Any]) -> None:
     """The same bytes of each memory, and no pair of lines that does not race."""
+    compare(bench, few, steps)
+
+
+@pytest.mark.soak
+@each_way
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_many_random_kernels(bench: Bench, few: int, steps: list[Any]) -> None:
+    """As above, other ones each time."""
+    compare(bench, few, steps)
+
+
+def compare(bench: Bench, few: int, steps: list[Any]) -> None:
+    """Run a random kernel, and compare what the detectors name with all pairs of accesses that race."""
     program = Program()
     for step in steps:
         program.add(*step)
