@@ -36,7 +36,7 @@ from benchmarks.rows.native import (
 )
 from benchmarks.rows.processes import import_time, numba_peer
 from benchmarks.rows.schedules import schedules
-from benchmarks.rows.tracing_cost import tracing_cost
+from benchmarks.rows.switched_off import detectors_off, tracing_cost
 from benchmarks.rows.transforms import transforms
 from benchmarks.rows.vector_add import busy_vector_add, vector_add
 from benchmarks.rows.vectors import vector_operations
@@ -57,6 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "busy": busy_vector_add,
     "kernels": example_kernels,
     "detectors": detectors,
+    "detectors-off": detectors_off,
     "native-vector-add": native_vector_add,
     "native-watched": native_watched,
     "native-barriers": native_barriers,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atops import kernels as k
 from atops.base.errors import LaunchFailure
 from atops.device.dte.operations import OPERATIONS
 from benchmarks import bench
@@ -20,7 +21,7 @@ from benchmarks.measuring.figures import Figure, Skipped, at_least, at_most, com
 from benchmarks.measuring.measure import Effort, Times, board, interleave
 from benchmarks.rows import kernels, vectors
 from benchmarks.rows.kernels import example_kernels
-from benchmarks.rows.tracing_cost import without_trace_checks
+from benchmarks.rows.switched_off import without_detector_hooks, without_trace_checks
 from benchmarks.rows.transforms import FULL, Case, cases
 from benchmarks.rows.vector_add import Vectors, add_shares, add_slices, add_tiles
 from benchmarks.rows.vectors import STATEMENTS, in_kernel
@@ -249,6 +250,34 @@ def test_a_build_without_trace_checks_traces_nothing():
         with without_trace_checks():
             assert records_of_a_fill() == 0
         assert records_of_a_fill() == 1
+
+
+@k.kernel
+def overlapping(x: k.Span[np.int32]) -> None:
+    """Store to the same place from each thread."""
+    x[0] = k.threadIdx.x
+
+
+@pytest.mark.slow
+def test_a_build_without_detector_hooks_finds_nothing():
+    """Inside the block what a kernel accesses is not seen though the detectors are on; before and after it is."""
+    with board(detect=True) as device:
+        stream = device.create_stream()
+
+        def launch() -> None:
+            stream.launch(overlapping, (1, 2), stream.zeros(1, np.int32))
+            stream.sync()
+
+        def seen() -> int:
+            return device.driver.report().observed.get("accesses in kernels", 0)
+
+        launch()
+        assert seen() == 2
+        with without_detector_hooks():
+            launch()
+        assert seen() == 2
+        launch()
+        assert seen() == 4
 
 
 @pytest.mark.slow
