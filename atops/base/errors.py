@@ -248,7 +248,10 @@ class NotReady(AtopsError, InvalidStateError):
 
 
 class StepLimit(AtopsError):
-    """A run under a schedule has made as many steps as it may, and is not over. The message says what goes on."""
+    """A run under a schedule has made as many steps as it may, or one on a virtual clock has asked in vain as often.
+
+    The message says what goes on.
+    """
 
 
 class ClusterError(AtopsError):

@@ -21,10 +21,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from atops.base.clock import VirtualClock
-from atops.base.errors import IllegalState, WouldDeadlock
+from atops.base.errors import IllegalState, StepLimit, WouldDeadlock
 from atops.base.locks import fork_safe
 from atops.base.waiting.asyncio_loop import AsyncioLoop, TaskWaiter
 from atops.base.waiting.current_loop import ADAPTERS
@@ -42,6 +43,10 @@ __all__ = (
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
 # which that counts as waiting.
 POLLING = 1000
+# What a question then takes on a virtual clock, in nanoseconds, and how many questions in a row end the run, where
+# nothing is left to run.
+QUESTION = 100_000
+IN_VAIN = 1_000_000
 # Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
 ENDLESS = 10_000
 # Steps between two collections of the youngest objects. One of ten collects older ones, too; not so from Python 3.14
@@ -69,6 +74,9 @@ class InlineExecutor(Executor):
         self._closed = False
         self._spending = 0  # commands that take virtual time now
         self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
+        self._asker: FrameType | None = None  # what asks for the time again and again, and how often it has
+        self._asked = 0
+        self.in_vain = 0  # questions since anything was left to run
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
         self._going: dict[Step, int] = {}  # under a virtual clock, those to come, and how far it may go before each
@@ -228,12 +236,41 @@ class InlineExecutor(Executor):
         """Run a step, or advance the timers, for a program that polls: it holds the only thread."""
         asked = self.questions[id(thing)] = self.questions.get(id(thing), 0) + 1
         if asked > POLLING and HERE.role in (None, "callback") and threading.get_ident() == self._thread:
-            if not self._run_one() and not self._await_timer(None):
+            if self._run_one() or self._await_timer(None):
+                self.in_vain = 0
+            else:
                 self.polled_in_vain()
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
     def polled_in_vain(self) -> None:
-        """Note that a program polls though nothing is left to run: it may give up, or go on by what it does itself."""
+        """Note that a program polls though nothing is left to run: it may give up, or go on by what it does itself.
+
+        On a virtual clock a question takes time, for it may give up by that. Raises StepLimit for one that does not.
+        """
+        if self.clock is None:
+            return
+        self.clock.advance_to(self.clock.now() + QUESTION)
+        self.in_vain += 1
+        if self.in_vain >= IN_VAIN:
+            self.in_vain = 0
+            raise StepLimit(
+                f"{IN_VAIN:,} times in a row the program has asked whether something is over, and nothing is left to "
+                "run that could end it"
+            )
+
+    def asked_for_time(self, asker: FrameType) -> None:
+        """Let a virtual clock go on for a program that does nothing but ask for the time: it holds the only thread."""
+        if asker is not self._asker:
+            self._asker, self._asked = asker, 0
+            return
+        self._asked += 1
+        if self._asked > POLLING and self.clock is not None:
+            self.clock.advance_to(self.clock.now() + QUESTION)
+
+    def loop_turns(self) -> None:
+        """Note that the loop goes on to its next turn: whatever the program asked for, it does something else now."""
+        self.in_vain = self._asked = 0
+        self._asker = None
 
     def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
@@ -532,7 +569,10 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
-        return self._executor.now() / 1e9
+        executor = self._executor
+        if executor.clock is not None and executor.agenda is None:
+            executor.asked_for_time(sys._getframe(1))
+        return executor.now() / 1e9
 
 
 class ChoosingDeque(deque[Any]):
@@ -569,6 +609,7 @@ class PatientSelector(selectors.DefaultSelector):
         """Be the selector of this executor's loop from now on."""
         self._executor = executor
         self._turns = 0  # of the program alone, one after another, while a command takes time
+        self._alone = 0  # and while nothing else is left to run
         self.keep: tuple[socket.socket, socket.socket] | None = None  # the pipe that it is kept with, once closed
 
     def close(self) -> None:
@@ -594,12 +635,16 @@ class PatientSelector(selectors.DefaultSelector):
         """
         executor, clock = self._executor, self._executor.clock
         executor.questions = {}
+        if clock is not None:
+            executor.loop_turns()
         due = executor.run_timers()
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them
         if clock is not None and not (timeout is None and due is None):
             if timeout != 0 or self._moves(due):
                 return self._jump(clock, due)
+            if executor.agenda is None and self._spins(due):
+                clock.advance_to(clock.now() + QUESTION)
         elif due is not None:
             left = max(0, due - executor.now()) / 1e9
             timeout = left if timeout is None else min(timeout, left)
@@ -634,6 +679,12 @@ class PatientSelector(selectors.DefaultSelector):
         """
         self._turns = self._turns + 1 if self._executor.held_up or self._executor.kernels_only else 0
         return self._turns > POLLING
+
+    def _spins(self, due: int | None) -> bool:
+        """Whether only the program has done anything for so many turns, and nothing else ever will."""
+        alone = not self._ends(due) and not self._executor.has_steps()
+        self._alone = self._alone + 1 if alone else 0
+        return self._alone > POLLING
 
     def _jump(self, clock: VirtualClock, due: int | None) -> object:
         """Go to the next timer, of the driver's or of asyncio's, unless a file is ready.

@@ -6,12 +6,14 @@ import asyncio
 import signal
 import threading
 import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
 import pytest
 
 import atops
+from atops import tops
 from atops.base.errors import (
     HostCallFailure,
     IllegalState,
@@ -516,6 +518,56 @@ def test_a_question_before_anything_ran() -> None:
         assert executor.questions == {id(executor): 1}
     finally:
         executor.loop.close()
+
+
+async def _asks(stream: atops.Stream, until: float) -> None:
+    while not stream.is_done and asyncio.get_running_loop().time() < until:
+        pass
+
+
+async def _asks_for_the_time(stream: atops.Stream, until: float) -> None:
+    loop = asyncio.get_running_loop()
+    while loop.time() < until:
+        pass
+
+
+async def _awaits(stream: atops.Stream, until: float) -> None:
+    while asyncio.get_running_loop().time() < until:  # noqa: ASYNC110  # it polls
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("polls", [_asks, _asks_for_the_time, _awaits])
+def test_virtual_time_goes_on_for_a_program_that_polls_in_vain(
+    polls: Callable[[atops.Stream, float], Coroutine[Any, Any, None]],
+) -> None:
+    """Nothing is left to run: it gives up by the time, the same one each time."""
+
+    async def main() -> float:
+        device = atops.Device(0)
+        stream = device.create_stream()
+        stream.wait_value(device.zeros(1, np.int32), 1)
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(3)  # until the stall was reported
+        await polls(stream, loop.time() + 0.05)
+        stream.abort()
+        return loop.time()
+
+    assert inline(main, clock="virtual") == inline(main, clock="virtual") >= 3.05
+
+
+def test_a_program_that_polls_in_vain_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an error that names it, also where codes are all that its calls give."""
+    monkeypatch.setattr("atops.runtime.executors.inline.IN_VAIN", 2_000)
+
+    async def main() -> None:
+        stream, word = tops.check(tops.topsStreamCreate()), tops.check(tops.topsMalloc(4))
+        tops.check(tops.topsMemset(word, 0, 4))
+        tops.check(tops.topsStreamWaitValue32Async(word, 1, 0, stream))
+        while tops.topsStreamQuery(stream)[0] != tops.topsSuccess:
+            pass
+
+    with pytest.raises(atops.errors.StepLimit, match="nothing is left to run"):
+        inline(main, clock="virtual")
 
 
 @pytest.mark.parametrize("where", ["in a task", "between tasks", "in a call", "in a call and between tasks"])
