@@ -20,7 +20,7 @@ from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.core.commands import Touch
 from atops.runtime.races.command_clock import Epoch
 from atops.runtime.races.report import Findings
-from atops.runtime.races.wording import access_of, unused
+from atops.runtime.races.wording import access_of, api_of, unused
 
 __all__ = ("UNWRITTEN", "FreshMemory")
 
@@ -174,10 +174,11 @@ def _races_of(unread: Iterable[_Unread], epoch: Epoch) -> list[Race]:
     for memory, ranges in unread:
         assert memory.device is not None, "only device memory is looked at"
         site = memory.site if isinstance(memory.site, Site) else None
+        cure = f"by `{api}Memset` say" if (api := api_of(site)) else "or allocate with `zeros`"
         found.append(Race(
             UNWRITTEN, Access("the allocation", "stores nothing there, nor does any command since", False, site, ""),
             access_of(epoch, False, memory.device), repr(memory), memory.device, merged(ranges),
-            "store to these bytes before they are read, or allocate with `zeros`: fresh memory holds anything",
+            f"store to these bytes before they are read, {cure}: fresh memory holds anything",
             memory.offset,
         ))  # fmt: skip
     return found

@@ -20,7 +20,7 @@ from atops.device.races.race import Access, Race
 from atops.runtime.commands.copy import PAGE, changed_ranges, checksum
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import Epoch
-from atops.runtime.races.wording import access_of
+from atops.runtime.races.wording import access_of, api_of
 
 __all__ = ("HostMemory", "Place")
 
@@ -103,11 +103,12 @@ class HostMemory:
             return None
         self._sources.pop(source.epoch.seq, None)
         epoch, size = source.epoch, source.size
+        first = f"`{api}StreamSynchronize` first" if (api := api_of(epoch.site)) else "`await` it first"
         return Race(
             "host memory changed in flight", Access("the host", "writes, at a line that is not known", True, None, ""),
             access_of(epoch, False, -1), f"the source of that copy, {size} bytes in pages of {PAGE}", -1, tuple(found),
-            "the source of a copy changed after the call; leave it alone until the copy is done: `await` it first, or "
-            "copy from another array",
+            f"the source of a copy changed after the call; leave it alone until the copy is done: {first}, or copy "
+            "from another array",
         )  # fmt: skip
 
     def written(self, target: memoryview) -> None:

@@ -17,7 +17,7 @@ from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.values import WaitValue, WriteValue, ends_wait
 from atops.runtime.core.completion import Completion, verb
-from atops.runtime.races.wording import line_of
+from atops.runtime.races.wording import api_of, line_of
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -129,12 +129,14 @@ def _told(high: Completion, middle: Completion, low: Completion) -> Race:
     """Return the report of an inversion."""
     what = "clusters" if isinstance(low.command, Launch) else "copy engines"
     last, device, priority = low.queue.label, low.queue.context.ordinal, high.queue.priority
+    api = "" if low.epoch is None else api_of(low.epoch.site)
+    how = f"hipStreamCreateWithPriority(flags, {priority})" if api == "hip" else f"create_stream(priority={priority})"
     line = "" if low.epoch is None else f" ({line_of(low.epoch.site)})"
     return Race(
         INVERSION, _side(high, f"waits for what {last} of priority {low.queue.priority} is to do"),
         _side(middle, "goes before that"), f"the {what} of device {device}", device, (),
         f"{verb(low)} of {last}{line} stands for {what} behind what is more urgent than it, and so does all that waits "
-        f"for it: make {last} as urgent as that, `create_stream(priority={priority})`, or enqueue it there",
+        f"for it: make {last} as urgent as that, `{how}`, or enqueue it there",
     )  # fmt: skip
 
 

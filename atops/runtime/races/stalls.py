@@ -17,7 +17,7 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.races.byte_history import ByteHistory, Written
 from atops.runtime.races.command_clock import Epoch
-from atops.runtime.races.wording import access_of, deadlock_of, line_of
+from atops.runtime.races.wording import access_of, api_of, deadlock_of, line_of
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -113,11 +113,12 @@ def _lost(item: Completion, history: ByteHistory) -> Race | None:
         if satisfied(write.value, command.value, command.condition, command.mask, command.width):
             if write.seen:
                 return None
+            gte = f"{api}StreamWaitValueGte" if (api := api_of(epoch.site)) else "Gte"
             first, second = (access_of(each.epoch, True, command.src.device or 0) for each in (write, later))
             return Race(
                 LOST, first, second, repr(command.src), command.src.device or 0,
                 ((command.offset, command.offset + command.width // 8),),
                 f"the first would have ended the wait at {line_of(epoch.site)}, which began behind the second: have the"
-                " second come after the wait, or count upwards and wait for `Gte`", command.src.offset,
+                f" second come after the wait, or count upwards and wait for `{gte}`", command.src.offset,
             )  # fmt: skip
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from atops.device.call_site import Site
@@ -9,9 +10,12 @@ from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Access, Race
 from atops.runtime.races.command_clock import Epoch
 
-__all__ = ("FREE", "access_of", "advice_for", "deadlock_of", "kind_of", "left_out", "line_of", "unseen", "unused")
+__all__ = (
+    "FREE", "access_of", "advice_for", "api_of", "deadlock_of", "kind_of", "left_out", "line_of", "unseen", "unused",
+)  # fmt: skip
 
 FREE, ALLOC = "free", "alloc"
+C_STYLE: Final = re.compile("(tops|hip)[A-Z]")  # names of functions
 
 CURES: Final = {
     "streams": "enqueue what is waited for before the wait, or in a stream that goes on",
@@ -51,17 +55,23 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
     first, second = (later, earlier) if kind == "use after free" or later.words == ALLOC else (earlier, later)
     if first.order == second.order:
         return "nothing orders them"
-    one, two = _name(first), _name(second)
+    api = api_of(second.site)
+    one, two = _name(first, api), _name(second, api)
+    if api:
+        events = f"{api}EventRecord(event, {one}); {api}StreamWaitEvent({two}, event, 0)"
+        host = f"`{api}StreamSynchronize({one})`"
+    else:
+        events, host = f"event = {one}.record(); {two}.wait(event)", "an `await` of the first"
     one_line, other_line = line_of(first.site), line_of(second.site)
     between = f"between {one_line} and {other_line}" if one_line != other_line else f"behind {one_line}, each time,"
     if first.device == second.device and "null stream" in (first.label, second.label):
         return (
-            f"nothing orders them, for a nonblocking stream takes no part in null-stream order; `event = "
-            f"{one}.record(); {two}.wait(event)` {between} would, or an `await` of the first before the second"
+            f"nothing orders them, for a nonblocking stream takes no part in null-stream order; `{events}` {between} "
+            f"would, or {host} before the second"
         )
     return (
-        f"nothing orders them; `event = {one}.record(); {two}.wait(event)` {between} would, or an `await` of the first "
-        f"before the second is enqueued{_waits(first, second)}"
+        f"nothing orders them; `{events}` {between} would, or {host} before the second is enqueued"
+        f"{_waits(first, second)}"
     )
 
 
@@ -78,8 +88,16 @@ def _waits(first: Epoch, second: Epoch) -> str:
     return ""
 
 
-def _name(epoch: Epoch) -> str:
+def api_of(site: Site | None) -> str:
+    """Return "tops" or "hip" where the program's function there calls that C-style API, and "" where it calls none."""
+    names = () if site is None else site.code.co_names
+    return next((found[1] for name in names if (found := C_STYLE.match(name)) is not None), "")
+
+
+def _name(epoch: Epoch, api: str) -> str:
     """Return how a program would name a stream: by its label, as far as that is a name."""
+    if api and epoch.label == "null stream":
+        return "0"
     return epoch.label.replace(" ", "_")
 
 

@@ -6,7 +6,9 @@ import numpy as np
 
 import atops
 from atops import kernels as k
+from atops import tops
 from atops.base.options import EmulatorOptions
+from atops.hip import hip
 from tests.every import every
 
 
@@ -84,3 +86,38 @@ def test_a_wait_that_does_not_help_is_named(program, says: str) -> None:
     assert "two.wait(event)` between" in race.advice
     assert says.format(*lines) in race.advice
     assert ("the wait at" in race.advice) == bool(says)
+
+
+def two_fills(null: bool) -> None:
+    """Fill the same bytes by two streams."""
+    good = tops.check
+    one, other = good(tops.topsStreamCreateWithFlags(tops.topsStreamNonBlocking)), good(tops.topsStreamCreate())
+    x = good(tops.topsMalloc(64))
+    good(tops.topsMemsetAsync(x, 1, 64, one))
+    good(tops.topsMemsetAsync(x, 2, 64, 0 if null else other))
+    good(tops.topsDeviceSynchronize())
+
+
+def two_fills_of_hip(null: bool) -> None:
+    """As above."""
+    good = hip.check
+    one, other = good(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), good(hip.hipStreamCreate())
+    x = good(hip.hipMalloc(64))
+    good(hip.hipMemsetAsync(x, 1, 64, one))
+    good(hip.hipMemsetAsync(x, 2, 64, 0 if null else other))
+    good(hip.hipDeviceSynchronize())
+
+
+@every("program, prefix", [(two_fills, "tops"), (two_fills_of_hip, "hip")])
+def test_advice_is_in_the_names_that_the_program_has(program, prefix):
+    """Of C-style functions, where it calls those; the null stream is 0 there."""
+
+    async def main(null: bool) -> None:
+        program(null)
+
+    for null, other in ((False, "stream_2"), (True, "0")):
+        atops.run(main, EmulatorOptions(detect=True), null)
+        (race,) = atops.report().races
+        for said in ("EventRecord(event, stream_1)", f"StreamWaitEvent({other}, event, 0)", "StreamSynchronize("):
+            assert f"{prefix}{said}" in race.advice, race.advice
+        assert "await" not in race.advice and ".record()" not in race.advice

@@ -146,6 +146,8 @@ def test_inside_a_running_loop() -> None:
     ("nothing orders them", "data race", "ab", None),
     ("enqueue what is waited for; `x`", "deadlock", "ab", None),
     ("`event = b.record(); a.wait(event)` would", "use after free", "ab", ("event", 1)),
+    ("`topsEventRecord(event, b); topsStreamWaitEvent(a, event, 0)` would", "use after free", "ab", ("event", 1)),
+    ("`hipEventRecord(event, 0); hipStreamWaitEvent(a, event, 0)` would", "", ["a", "null stream"], ("event", 1)),
     ("`event = a_1.record(); b.wait(event)` would", "data race", ["a 1", "b"], ("event", 0)),
     ("`await` the event of the transfer of f.py:3 before", "transfer in flight", "aa", ("wait", 0)),
     ("blocks run in any order: launch cooperatively and `await k.syncblocks()` between", "race", "ab", ("barrier", 0)),

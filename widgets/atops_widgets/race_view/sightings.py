@@ -14,7 +14,7 @@ from atops.device.races.race import Access, Race, bytes_told
 __all__ = ("CODE", "Excerpt", "Mend", "Sided", "Sighting", "excerpts", "mend_of", "sightings")
 
 CODE: Final = re.compile(r"`([^`]+)`")  # in words
-RECORDED: Final = re.compile(r"(\S+)\.record\(\)")
+RECORDED: Final = re.compile(r"(\S+)\.record\(\)|EventRecord\(event, (\S+)\);")
 NUMBER: Final = re.compile(r"(?<=^<Allocation) #\d+(?=:)")  # of all allocations of the process
 SIZE: Final = re.compile(r"\b(\d+) bytes at ")
 AROUND: Final = 2  # lines of the program above and below the one that raced
@@ -112,8 +112,9 @@ def mend_of(race: Sighting) -> Mend | None:
     if not codes or race.kind in ("deadlock", "lost wake-up", "priority inversion"):
         return None
     if (recorded := RECORDED.search(codes[0])) is not None:
-        second = race.sides[1].actor.replace(" ", "_")
-        return Mend("event", codes[0], int(recorded[1] == second and race.sides[0].actor != race.sides[1].actor))
+        stream, second = recorded[1] or recorded[2], race.sides[1].actor.replace(" ", "_")
+        is_second = stream == ("0" if recorded[2] and second == "null_stream" else second)
+        return Mend("event", codes[0], int(is_second and race.sides[0].actor != race.sides[1].actor))
     for code in codes:
         if "sync" in code:
             return Mend("barrier", code, 0)
