@@ -21,6 +21,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 LONG = {"a_value_too_early"}  # brute force takes 20 seconds; below it is counted by what commands touch
+LONG_BELOW = {"transfers"}  # one kernel and no other command; above it is counted by what that touches
 
 
 @pytest.mark.slow
@@ -40,7 +41,14 @@ UNKNOWN = {"blocks_that_stand_in_some_orders"}  # a stream fails: of what comes 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, _ in PROGRAMS if name not in UNKNOWN])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.soak] if name in LONG_BELOW else [])
+        for name, _ in PROGRAMS
+        if name not in UNKNOWN
+    ],
+)
 def test_each_class_is_run_once_where_commands_tell_what_they_touch(name):
     """Streams of one device and of two, copies, values, events, tasks: as brute force counts them."""
     program = in_whole(dict(PROGRAMS)[name], devices=2)
