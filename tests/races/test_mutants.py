@@ -62,7 +62,7 @@ def test_there_are_as_many_mutants_as_are_said() -> None:
 @pytest.mark.parametrize("name", ORDERED)
 def test_programs_are_silent_under_schedules(name: str) -> None:
     """As they stand, with the detectors, whatever comes next."""
-    report = quiet(PROGRAMS[name], 20)
+    report = quiet(PROGRAMS[name], 10)
     assert report, str(report)
 
 
