@@ -27,6 +27,7 @@ from atops.base.trace.records import (
 )
 from atops.trace.file import save
 from atops_widgets import Feed, Timeline, feed_of, watch
+from atops_widgets.drawing.scene import Window
 from atops_widgets.feed.feed import Marks
 from tests.widgets.traces import double_buffering
 
@@ -276,3 +277,15 @@ async def test_what_is_skipped_is_counted() -> None:
         feed.skip(10)
         assert (feed.unread(), feed.missed) == (10, unread - 10)
         assert feed.poll() == 10
+
+
+def test_streams_of_one_name_are_told_apart() -> None:
+    """A cell that ran twice made "load" twice: the older one keeps the name, in every picture."""
+    trace = double_buffering(2)
+    numbers = sorted(number for _, number in trace.names.streams)
+    again = {(0, number): "load" for number in numbers} | {(1, numbers[0]): "load"}
+    feed = Feed(replace(trace, names=replace(trace.names, streams=again)))
+    assert [feed.names.streams[0, number] for number in numbers[:3]] == ["load", "load (2)", "load (3)"][: len(numbers)]
+    assert feed.names.streams[1, numbers[0]] == "load" and len(numbers) > 1
+    rows = Timeline(feed).scene(Window()).told["rows"]
+    assert {"load", "load (2)"} <= {row[0] for row in rows}

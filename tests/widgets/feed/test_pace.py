@@ -12,6 +12,7 @@ from atops_widgets.feed.pace import (
     BEHIND_S,
     FRAME_S,
     IDLE_S,
+    IDLE_SHARE,
     LONGEST_PAUSE_S,
     PATIENCE_S,
     PORTION,
@@ -27,9 +28,13 @@ class Clocks:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.wall = self.worked = 0.0
+        self.busy = 1.0  # processors that the rest of the program uses
         self.delay: float | None = None
         self.due: Callable[[], object] | None = None
-        patch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: self.wall, thread_time=lambda: self.worked))
+        patch.setattr(pace, "time", SimpleNamespace(
+            monotonic=lambda: self.wall, thread_time=lambda: self.worked,
+            process_time=lambda: self.busy * self.wall + self.worked,
+        ))  # fmt: skip
         patch.setattr(pace, "call_soon", lambda function, *arguments: function(*arguments))
         patch.setattr(pace, "call_later", self._later)
 
@@ -119,6 +124,23 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(30):
         clocks.turn()
     assert fed.skipped and set(fed.skipped) == {PORTION}
+
+
+def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program hardly uses the processor, pictures may take more of it."""
+    shares = []
+    for busy in (0.0, 0.04, 0.15, 0.25, 1.7):
+        clocks = Clocks(monkeypatch)
+        clocks.busy = busy
+        fed = Fed(clocks, rows=5, cost=0.012)
+        paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+        paced.wake()
+        for _ in range(100):
+            clocks.turn()
+        shares.append(clocks.worked / clocks.wall)
+    assert shares[0] == pytest.approx(shares[1]) and shares[3] == pytest.approx(shares[4])
+    assert IDLE_SHARE * 0.8 < shares[0] <= IDLE_SHARE and SHARE * 0.8 < shares[4] <= SHARE
+    assert shares[1] > shares[2] > shares[3]
 
 
 def test_the_first_news_after_a_rest_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,26 @@ def test_what_is_held_now_is_found_without_what_is_over() -> None:
     assert ledger.all_over()[0] > 0
 
 
+def test_what_was_missed_is_not_queued_for_ever() -> None:
+    """A command whose record was left out is over when a later one of its stream is; others stay as they are."""
+    moments, ended = tables()
+    seqs = np.arange(9)
+    none = 0 * seqs
+    kinds = np.where(seqs == 2, int(Kind.CALL), int(Kind.FILL))
+    moments.extend_columns({
+        "seq": seqs, "stream": seqs % 2, "device": none, "at_ns": seqs, "phase": none, "kind": kinds, "bytes": none,
+        "name": none,
+    })  # fmt: skip
+    ended.extend_columns({"seq": [6], "stream": [0], "device": [0], "submitted_ns": [6], "started_ns": [20],
+                          "finished_ns": [30], "status": [0], "kind": [int(Kind.FILL)]})  # fmt: skip
+    ledger = Ledger()
+    ledger.update(moments, ended)
+    assert holding(ledger, NEWEST).commands.tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
+    ledger.end_missed()
+    assert holding(ledger, NEWEST).commands.tolist() == [1, 2, 3, 5, 7, 8]
+    assert ledger["ended"][[0, 4, 6]].tolist() == [30, 30, 30]
+
+
 def test_the_oldest_that_are_over_are_forgotten() -> None:
     """A ledger is bounded, and what is not over stays however old it is."""
     moments, records = tables(1000)

@@ -46,7 +46,7 @@ from atops_widgets.feed.pace import SHARE, Pace
 
 __all__ = (
     "CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "TraceSource", "Watcher", "feed_of", "new_feed",
-    "trace_of",
+    "told_apart", "trace_of",
 )  # fmt: skip
 
 NOTHING: Final = -1
@@ -113,6 +113,7 @@ FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
 TraceSource: TypeAlias = Trace | Driver | str | os.PathLike[str]
 
 MOST_RACES: Final = 100  # that a page is told; the newest
+MOMENTS_EACH: Final = 2  # of most commands: submitted and started
 FINISHED: Final = TraceRecord._fields.index("finished_ns")
 CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of each kind of detail
 
@@ -222,7 +223,7 @@ class Feed:
                     self._origin_known = True
                     submitted = self.records["submitted_ns"]
                     self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: not recorded
-                self.names = tracer.names()
+                self.names = told_apart(tracer.names())
                 self.version += 1
         if ended and not count:
             self.stop()
@@ -270,6 +271,16 @@ class Feed:
             with self.lock:
                 self._position = max(0, self._position) + skipped
                 self.missed += skipped
+                self._skip_moments(MOMENTS_EACH * most)
+
+    def _skip_moments(self, most: int) -> None:
+        """Leave out moments that are as old: else one would be told what was queued long ago."""
+        if self._tracer is not None and self._detail_position is not None:
+            moments, *others = self._detail_position
+            newest = self._tracer.details.moments.total - most
+            if newest > moments:
+                self.missed += newest - moments
+                self._detail_position = newest, others[0], others[1], others[2]
 
     def _read_races(self, tracer: Tracer) -> int:
         races, self._races_read = tracer.races_since(self._races_read)
@@ -447,7 +458,7 @@ class Feed:
         return min((int(column.min()) for column in times if len(column)), default=0)
 
     def _take(self, trace: Trace) -> None:
-        self.names = trace.names
+        self.names = told_apart(trace.names)
         self._counters = 1, trace.counters
         for name in ("records", "moments", "changes", "steps", "uses"):
             getattr(self, name).extend(getattr(trace, name))
@@ -486,6 +497,20 @@ class Feed:
     def __repr__(self) -> str:
         state = "stopped" if self.stopped else "paused" if self.paused else "live"
         return f"<Feed of {len(self.records)} records, {state}, {self.missed + self.records.start} missed or dropped>"
+
+
+def told_apart(names: TraceNames) -> TraceNames:
+    """Return names in which no two streams of a device are called alike: the second "load" is "load (2)".
+
+    A cell that is run again makes streams of the same names.
+    """
+    called: dict[tuple[int, str], int] = {}
+    streams = dict(names.streams)
+    for (device, number), name in sorted(streams.items()):
+        count = called[device, name] = called.get((device, name), 0) + 1
+        if name and count > 1:
+            streams[device, number] = f"{name} ({count})"
+    return replace(names, streams=streams) if len(called) < len(streams) else names
 
 
 FEEDS: WeakValueDictionary[int, Feed] = WeakValueDictionary()  # by the id of their driver, which they keep alive

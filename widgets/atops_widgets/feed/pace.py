@@ -3,8 +3,9 @@
 One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
 hidden tab, a kernel with a busy cell) slows it down to one frame a second. What a reading and its pictures cost of the
-processor decides when the next may be: they take a fixed share of the time, and the first news after a rest are drawn
-at once. Each frame is the whole picture, so nothing is lost when frames are skipped.
+processor decides when the next may be: they take a small share of the time while the program uses the processor, a
+larger one while it does not, and the first news after a rest are drawn at once. Each frame is the whole picture, so
+nothing is lost when frames are skipped.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class Flow:
 
 LOG: Final = get_logger("atops.widgets")
 
-SHARE: Final = 0.03  # of one processor while the driver works; details cost it more, in its own threads
+SHARE: Final = 0.03  # of one processor while the program works; details cost it more, in its own threads
+IDLE_SHARE: Final = 0.15  # while it does not: nobody is slowed down
+RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
 PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
@@ -109,6 +112,7 @@ class Pace:
     def __init__(self, feed: Feed, share: float = SHARE) -> None:
         self._feed = ref(feed)
         self._share = share
+        self._used = time.monotonic(), time.process_time(), time.thread_time()  # at the last news
         self._longest = LONGEST_PAUSE_S * max(1.0, SHARE / share)
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
@@ -150,13 +154,21 @@ class Pace:
         waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
-            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share, self._longest)
+            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share_now(), self._longest)
         else:
             self._rest(feed, now)
         if feed.live and not feed.paused:
             waits.append(FRAME_S if fresh else IDLE_S)
         if waits:
             self._set_timer(min(waits))
+
+    def _share_now(self) -> float:
+        """Return the share that may be taken, by what the rest of the process has used since the last news."""
+        then, now = self._used, (time.monotonic(), time.process_time(), time.thread_time())
+        self._used = now
+        passed, used, own = (late - early for late, early in zip(now, then, strict=True))
+        rests = (WORKS - (used - own) / max(passed, 1e-9)) / (WORKS - RESTS)
+        return self._share * (1 + (IDLE_SHARE / SHARE - 1) * min(1.0, max(0.0, rests)))
 
     def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
         """Note how long ago all that there was had been read; what came meanwhile is no lag."""

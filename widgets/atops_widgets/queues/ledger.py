@@ -62,6 +62,17 @@ class Ledger:
         if self._count > 2 * self.capacity:
             self._forget()
 
+    def end_missed(self) -> None:
+        """End what stands before a command of its stream that is over: its own end was missed."""
+        first, _ = self.all_over()
+        ended, where = self["ended"][first:], self["where"][first:]
+        over, going = np.flatnonzero(ended != NEVER), np.flatnonzero(ended == NEVER)
+        newest = np.full(len(self.streams), -1, np.int64)
+        np.maximum.at(newest, where[over], over)
+        beside = self["kind"][first:][going] == Kind.CALL  # these may outlast what comes after them
+        missed = going[(going < newest[where[going]]) & ~beside]
+        ended[missed] = ended[newest[where[missed]]]
+
     def slots(self, seqs: Column) -> Column:
         """Return where each of these commands stands; -1 of one that is not held."""
         if not self._count:

@@ -42,6 +42,8 @@ class Board:
         """
         feed, ledger = self.feed, self.ledger
         ledger.update(feed.moments, feed.records)
+        if feed.missed:
+            ledger.end_missed()
         edges, bins, most_at = self._over_time()
         origin, axis = feed.origin_ns, feed.axis()
         cursor = feed.selection.cursor_ns
