@@ -1,6 +1,7 @@
 """The mutation certificate: each synchronisation of the tree's programs taken out, and what notices that it is missing.
 
-`python -m tests.races.certificate [PROGRAM ...] [--schedules N]` prints a line for each mutant and the table.
+`python -m tests.races.certificate [PROGRAM ...] [--schedules N] [--proofs N]` prints a line for each mutant, for those
+that another line makes redundant what comes of them under all schedules, and the table.
 """
 
 from __future__ import annotations
@@ -164,6 +165,24 @@ class Judge:
         return Verdict("", f"{in_order}; {report.verdict}: {report.why}")
 
 
+    def proof(self, mutant: Mutant, schedules: int) -> str:
+        """Say what comes of a mutant under all schedules that differ, as far as so many of them are all."""
+        if not self.program.ordered:
+            return "not proved: the program shows what depends on an order"
+        made = self.program.few or self.program.made
+        with warnings.catch_warnings(), quietly():
+            warnings.simplefilter("ignore")
+            report = atops.check(
+                made(mutant.tree, f"{self.program.name}.py"), schedules, "dpor", options=self.program.options,
+                replays=0, steps=STEPS, same_result=True,
+            )  # fmt: skip
+        if report.failure is not None:
+            return f"refuted: {report.failure.kind}, {report.failure.text}"
+        if report.verdict != "proved":
+            return f"not proved: {report.classes:,} classes of schedules without a difference, and there are more"
+        return f"proved: {report.why}"
+
+
 def _only_races(ended: Ended) -> bool:
     """Whether nothing failed but that the detectors have reported something."""
     return ended.failure is not None and ended.failure.kind == "race" and ended.failure.error is None
@@ -241,6 +260,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.races.certificate", description=__doc__)
     parser.add_argument("programs", nargs="*")
     parser.add_argument("--schedules", type=int, default=50)
+    parser.add_argument("--proofs", type=int, default=1_000, help="schedules for the proof of each redundant mutant")
     arguments = parser.parse_args()
     table: Counter[tuple[str, str]] = Counter()
     survivors = 0
@@ -260,6 +280,8 @@ def main() -> int:
             survivors += not how
             table[mutant.kind, how or "SURVIVES"] += 1
             print(f"{name}, {mutant}\n    {how or 'SURVIVES'}: {said}", flush=True)
+            if how == "redundant" and arguments.proofs:
+                print(f"    {judge.proof(mutant, arguments.proofs)}", flush=True)
         print(f"{name}: {table.total() - before} mutants in {time.process_time() - began:.1f} s", flush=True)
     for (kind, how), count in sorted(table.items()):
         print(f"{count:4}  {kind:40} {how}")

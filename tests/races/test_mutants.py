@@ -101,3 +101,18 @@ def test_what_is_taken_out(before: str, after: str) -> None:
     """One synchronisation, and nothing else."""
     (mutant,) = mutants(f"async def f():\n    {before}")
     assert ast.unparse(mutant.tree) == f"async def f():\n    {after}"
+
+
+PROVED = (
+    ("tops_banks_and_buffers", "check(tops.topsStreamSynchronize(stream))"),
+    ("tops_run_an_onnx_model", "check(tops.topsStreamSynchronize(stream))"),
+    ("hip_pool_reuse_between_streams", "hip_check(hip.hipStreamSynchronize(other))"),
+)
+
+
+@pytest.mark.parametrize(("name", "taken"), PROVED)
+def test_what_is_redundant_is_proved_where_the_space_is_small(name: str, taken: str) -> None:
+    """Of each class of schedules one is run, with equal results and no report."""
+    judge = Judge(PROGRAMS[name])
+    (mutant,) = (each for each in judge.mutants if each.taken == taken)
+    assert judge.proof(mutant, 1_000).startswith("proved: ")
