@@ -36,6 +36,10 @@ class OwnedLock(RLock):  # type: ignore[misc]  # a base type in CPython, whateve
     `with lock:` is C code where it takes it and gives it back: no signal handler, and so no Ctrl-C, comes in between.
     No loop or comprehension stands right under it: CPython 3.12 and 3.13 have no entry for a jump backward in the table
     of what is to be left when an exception comes there, and would keep the lock. A function called there may loop.
+
+    Where each command takes it there is a way that costs half as much, for a thread that does not hold it yet: a `try`
+    with `acquire()` as its first and `release()` as its last step, whose handler of all exceptions releases before it
+    calls anything else, and passes over the RuntimeError of a lock that is not held.
     """
 
     __slots__ = ()

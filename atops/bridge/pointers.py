@@ -269,7 +269,7 @@ def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) 
             raise InvalidValue(f"{what} must have {nbytes} bytes, got {pointer!r}")
         return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer, slice(0, nbytes))
     if type(pointer) is np.ndarray and (pointer.flags.c_contiguous or not writable):
-        view = end_of(pointer, what, False).bytes
+        view = end_of(pointer, what, False)[0]
     else:
         view = host_bytes(pointer, what, writable)
     assert isinstance(view, memoryview)

@@ -15,7 +15,7 @@ from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, Invali
 from atops.base.neighbours import refuse_await
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
-from atops.runtime.commands.copy import Copy, ScatteredCopy, checksum
+from atops.runtime.commands.copy import DIRECT, CopyCompletion, ScatteredCopy, checksum
 from atops.runtime.commands.fill import Fill
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import InProcess
@@ -24,7 +24,6 @@ from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.queue import submit_items
 
 if TYPE_CHECKING:
     from atops.device.topology import Link
@@ -34,9 +33,10 @@ __all__ = ("MemoryVerbs", "Shape", "aligned_empty", "taken")
 Host = TypeVar("Host")  # what a copy to the host gives back
 Shape = int | tuple[int, ...]
 new_tuple = tuple.__new__
+new_object = object.__new__
 ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
 D2D, PEER = int(Kind.COPY_D2D), int(Kind.COPY_PEER)
-TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
+TAKEN_AT_CALL = DIRECT  # host sources up to here are copied when the copy is enqueued
 
 
 class MemoryVerbs(InProcess):
@@ -94,7 +94,8 @@ class MemoryVerbs(InProcess):
         elif (owner := into.owner) is not None and owner.home is not queue:  # type: ignore[union-attr]  # so
             foreign = True
         if origin == -1:
-            source, check = _host_source(queue, source, src_offset, size)  # type: ignore[arg-type]  # as above
+            if type(source) is not bytes:  # those nothing changes
+                source, check = _host_source(queue, source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
         elif (owner := source.owner) is not None and owner.home is not queue:  # type: ignore[union-attr]  # so
@@ -105,9 +106,21 @@ class MemoryVerbs(InProcess):
             link = _link(queue, origin, device, link)
         if into.__class__ is Scattered or source.__class__ is Scattered:
             return _copy_scattered(queue, (into, dst_offset, source, src_offset, size, kind, link), result)
-        # What the class itself would do, without the Python frame that a named tuple puts before it.
-        copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check, link))
-        item = queue.submit(copy, result) if queue.context.resources is None else _copy_on(queue, copy, result)
+        item = new_object(CopyCompletion)  # what its constructor does, without the frame
+        item.queue = queue
+        item.dst = into
+        item.dst_offset = dst_offset
+        item.src = source
+        item.src_offset = src_offset
+        item.size = size
+        item.kind = kind
+        item.checksum = check
+        item.link = link
+        if result is not None:
+            item.give(result)
+        if (resources := queue.context.resources) is not None:
+            item.share = resources.engines
+        queue.submit_item(item)
         return queue.keep(item, (into, source)) if foreign else item
 
     def fill(self, dst: Buffer, value: object, count: int | None = None) -> Completion[None]:
@@ -118,22 +131,22 @@ class MemoryVerbs(InProcess):
         """
         queue = self._queue
         queue.check_ours(dst)
-        to = end_of(dst, "destination", True)
-        pattern = fill_pattern(value, to.dtype)
-        whole, rest = divmod(to.nbytes, len(pattern))
+        memory, offset, nbytes, dtype, _, _ = end_of(dst, "destination", True)
+        pattern = fill_pattern(value, dtype)
+        whole, rest = divmod(nbytes, len(pattern))
         if count is None and rest:
             raise InvalidValue(f"{dst!r} is no multiple of the fill pattern's {len(pattern)} bytes")
         count = whole if count is None else _index_of(count, f"a fill of {count!r} elements")
         if not 0 <= count <= whole:
-            raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; expected 0 to {whole}")
-        if not isinstance(to.bytes, Allocation):
+            raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {nbytes} bytes; expected 0 to {whole}")
+        if not isinstance(memory, Allocation):
             raise InvalidType(f"a fill of {type(dst).__name__}; expected device memory or pinned host memory")
-        if isinstance(to.bytes, Scattered):
+        if isinstance(memory, Scattered):
             data = pattern * count
-            return queue.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
-        item = queue.submit(Fill(to.bytes, to.offset, pattern, count))
-        owner = to.bytes.owner
-        return item if owner is None or owner.home is queue else queue.keep(item, (to.bytes,))
+            return queue.submit(ScatteredCopy(memory, offset, data, 0, len(data), int(Kind.FILL)))
+        item = queue.submit(Fill(memory, offset, pattern, count))
+        owner = memory.owner
+        return item if owner is None or owner.home is queue else queue.keep(item, (memory,))
 
     @overload
     def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
@@ -273,14 +286,6 @@ def _copy_scattered(queue: OwningQueue, copy: tuple[object, ...], result: object
     return queue.keep(queue.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
 
 
-def _copy_on(queue: OwningQueue, copy: Copy, result: object) -> Completion:
-    item = Completion(queue, copy)
-    item.share = None if queue.context.resources is None else queue.context.resources.engines
-    item.give(result)
-    submit_items((item,))
-    return item
-
-
 def _copy_size(room: int, size: int, nbytes: int | None, types: tuple[DType | None, DType | None], origin: int) -> int:
     if nbytes is None:
         dtype, other = types
@@ -297,8 +302,6 @@ def _host_source(
     queue: OwningQueue, source: memoryview | bytes, offset: int, size: int
 ) -> tuple[memoryview | bytes, tuple[int, ...] | None]:
     """Take a short source now; note the checksum of a long one in strict mode."""
-    if isinstance(source, bytes):
-        return source, None
     if size <= TAKEN_AT_CALL:
         return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
     return source, checksum(source) if queue.board.options.strict else None
@@ -319,7 +322,7 @@ def taken(source: object) -> End | None:
     if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
         return None
     dtype = source.dtype
-    return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, source.shape, -1))
+    return None if dtype.hasobject else (source.tobytes(), 0, source.nbytes, dtype, source.shape, -1)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: DType, nbytes: int) -> object:

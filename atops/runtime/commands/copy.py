@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from atops.runtime.driver_board import Board
 
 __all__ = (
+    "COPIED",
     "COPIES",
     "COPY_D2D",
     "COPY_D2H",
@@ -39,6 +40,7 @@ __all__ = (
     "HALVES",
     "PAGE",
     "Copy",
+    "CopyCompletion",
     "ScatteredCopy",
     "carry_out",
     "changed_ranges",
@@ -47,11 +49,12 @@ __all__ = (
     "run_on_engine",
 )
 
+COPIED = Ended("copy")
 COPIES = Lane("copy")
 HALVES = Lane("copy half")
 SCATTERED = "scatter memory"  # its name in traces
 SPLIT = 8 << 20  # from here on two threads share a copy
-DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
+DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread; its host source is taken at the call
 PAGE = 4096  # of a host source, each with a checksum
 KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
 COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
@@ -76,6 +79,41 @@ class Copy(NamedTuple):
     def part(self, start: int, size: int) -> Copy:
         """Return the copy of `size` bytes of it from byte `start` on, whose source is not checked again."""
         return Copy(self.dst, self.dst_offset + start, self.src, self.src_offset + start, size, self.kind)
+
+
+class CopyCompletion(Completion[Any]):
+    """The outcome of a copy, which holds what the copy was given in fields of its own, named as those of a Copy.
+
+    No command is enqueued as often, and a record beside each would cost as much as the completion does. What reads its
+    `command` gets a record that is made for it; what enqueues and what carries out short copies reads the fields.
+    """
+
+    __slots__ = ("checksum", "dst", "dst_offset", "kind", "link", "size", "src", "src_offset")
+
+    dst: Any  # an allocation or host bytes, as of a Copy; None, as `src`, once it is over
+    dst_offset: int
+    src: Any
+    src_offset: int
+    size: int
+    kind: int
+    checksum: tuple[int, ...] | None
+    link: Link | None
+
+    @property
+    def command(self) -> Any:
+        """The copy as a record, or what is left of it."""
+        dst, src = self.dst, self.src
+        if dst is None or src is None:
+            return COPIED
+        return Copy(dst, self.dst_offset, src, self.src_offset, self.size, self.kind, self.checksum, self.link)
+
+    @command.setter
+    def command(self, command: Any) -> None:
+        if isinstance(command, Ended):
+            self.dst = self.src = self.checksum = None
+        else:
+            self.dst, self.dst_offset, self.src, self.src_offset, *rest = command
+            self.size, self.kind, self.checksum, self.link = rest
 
 
 class ScatteredCopy(NamedTuple):
@@ -480,7 +518,7 @@ define(
     effect=lambda copy: copy.size > 0,
     waits=lambda item: item.engine < 0,
     silent=True,
-    ended=Ended("copy"),
+    ended=COPIED,
 )
 define(
     ScatteredCopy,

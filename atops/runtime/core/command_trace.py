@@ -15,14 +15,15 @@ from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.records import ContextTuple, Phase
 from atops.base.trace.tracer import Kind, Status, Tracer, TraceTuple
 from atops.device.call_site import calling_place
-from atops.device.memory.allocation import Allocation
 from atops.runtime.core.commands import NOWHERE, row_of
 from atops.runtime.core.completion import PENDING, Completion
 
 if TYPE_CHECKING:
     from atops.runtime.driver_board import Board
 
-__all__ = ("begin", "call_record", "copy_record", "in_context", "park", "start", "submit", "teller", "trace_tuple")
+__all__ = (
+    "WENT_WELL", "begin", "call_record", "in_context", "park", "start", "submit", "teller", "trace_tuple",
+)  # fmt: skip
 
 API, WENT_WELL, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
@@ -33,26 +34,6 @@ ENQUEUEING = 3  # frames to skip, which are always the package's own: this one, 
 # ---- records: sixteen integers each
 
 
-def copy_record(
-    seq: int, kind: int, device: int, stream: int, submitted: int, started: int, finished: int, size: int,
-    dst: object, dst_at: int, src: object, src_at: int,
-) -> TraceTuple:  # fmt: skip
-    """Return the trace record of a copy that went well: as `trace_tuple`, for those that are carried out in a batch."""
-    dst_device = src_device = -1
-    if dst.__class__ is Allocation and dst.device is not None:
-        dst_device, dst_at = dst.device, dst_at + dst.offset
-    else:
-        dst_at = 0
-    if src.__class__ is Allocation and src.device is not None:
-        src_device, src_at = src.device, src_at + src.offset
-    else:
-        src_at = 0
-    return (
-        seq, kind, device, stream, submitted, started, finished,
-        WENT_WELL, size, dst_device, dst_at, src_device, src_at, -1, 0, -1,
-    )  # fmt: skip
-
-
 def call_record(device: int, started: int, finished: int, failed: bool, name: int, newest: int) -> TraceTuple:
     """Return the trace record of an API call; `name` is what the tracer calls it, `newest` what it enqueued last."""
     status = FAILED if failed else WENT_WELL
@@ -61,7 +42,8 @@ def call_record(device: int, started: int, finished: int, failed: bool, name: in
 
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:
     """Return the trace record of a command that settles now."""
-    kind, size, dst, dst_at, src, src_at, correlation, name = row_of(item.command).describe(item.command, item)
+    command = item.command
+    kind, size, dst, dst_at, src, src_at, correlation, name = row_of(command).describe(command, item)
     stream = item.queue
     started = now if item.started_ns < 0 else item.started_ns
     status = WENT_WELL if error is None else _status_of(error)
@@ -166,7 +148,8 @@ def _stand(item: Completion) -> None:
 def _tell_uses(item: Completion) -> None:
     """Tell what memory a command uses, if its trace record does not."""
     try:
-        for device, offset, size in row_of(item.command).uses(item.command):
+        command = item.command
+        for device, offset, size in row_of(command).uses(command):
             item.queue.board.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end the drain; the command fails with it
         item.untold = failure
@@ -187,7 +170,8 @@ def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1
 
 def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
     """Return and keep what all events of a command share: kind, bytes, name, and the word that it waits for."""
-    kind, size, *_, src, src_at, _, name = row_of(item.command).describe(item.command, item)
+    command = item.command
+    kind, size, *_, src, src_at, _, name = row_of(command).describe(command, item)
     word = (src, src_at) if kind == WAIT_VALUE else NOWHERE
     item.told = told = (kind, size, tracer.intern(name), *word)
     return told

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "ENDED",
+    "HOST",
     "NOWHERE",
     "PERHAPS_NOTHING",
     "ROWS",

@@ -5,12 +5,11 @@ A buffer holds a release callable, not its pool or its stream; it knows where it
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
 from collections.abc import Callable, Iterator
 from types import MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -38,23 +37,13 @@ __all__ = (
 
 # Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
 Release: TypeAlias = Callable[..., object]
+# One end of a copy: where its bytes are, from which offset, how many, of which type and shape if they are known, and
+# the ordinal of the device: -2 for mapped host memory, -1 for host bytes without an address. A copy takes it apart at
+# once, which is faster without names.
+End: TypeAlias = tuple[Allocation | memoryview | bytes, int, int, DType | None, tuple[int, ...] | None, int]
 SHOWN = 8  # values of an array in a notebook
 
 Part = TypeVar("Part", bound="Buffer")
-
-
-class End(NamedTuple):
-    """One end of a copy: where its bytes are, from which offset, how many, of which type and shape if they are known.
-
-    `device` is the ordinal, -2 for mapped host memory and -1 for host bytes without an address.
-    """
-
-    bytes: Allocation | memoryview | builtins.bytes
-    offset: int
-    nbytes: int
-    dtype: DType | None
-    shape: tuple[int, ...] | None
-    device: int
 
 
 @answers("Buffer")
@@ -211,7 +200,7 @@ class Buffer(Collectable):
         if self._end is None:
             allocation, device = self.allocation, self.allocation.device
             dtype, shape = (self._dtype, self._shape) if isinstance(self, DeviceArray) else (None, None)
-            self._end = End(allocation, self.offset, self.nbytes, dtype, shape, -2 if device is None else device)
+            self._end = (allocation, self.offset, self.nbytes, dtype, shape, -2 if device is None else device)
         return self._end
 
     @property

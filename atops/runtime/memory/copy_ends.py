@@ -20,7 +20,6 @@ __all__ = (
 )  # fmt: skip
 
 D2D, D2H, H2D, H2H, PEER = map(int, (Kind.COPY_D2D, Kind.COPY_D2H, Kind.COPY_H2D, Kind.COPY_H2H, Kind.COPY_PEER))
-new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 CAST_CODES = frozenset("?bBhHiIlLqQefd")  # element types whose memoryview can be cast to bytes
 
 
@@ -38,9 +37,9 @@ def end_of(value: Any, what: str, writable: bool) -> End:
     Raises InvalidType when `value` is neither device memory nor contiguous memory of the host (a buffer, or what DLPack
     tells of), InvalidValue when it must be written and cannot be, IllegalAddress when its memory was freed.
     """
-    if type(value) is np.ndarray and value.size and value.ndim and value.flags.c_contiguous:  # by far the commonest
-        dtype, shape = value.dtype, value.shape
-        view = value.data.cast("B") if dtype.char in CAST_CODES and dtype.isnative else host_bytes(value, what)
+    if type(value) is np.ndarray and (dtype := value.dtype).char in CAST_CODES and dtype.isnative:
+        view, shape = value.data, value.shape  # by far the commonest
+        view = view.cast("B") if view.nbytes and view.c_contiguous else host_bytes(value, what, writable)
     elif isinstance(value, Buffer):
         allocation = value.allocation
         if allocation.freed_by is not None:
@@ -54,7 +53,7 @@ def end_of(value: Any, what: str, writable: bool) -> End:
         dtype, shape = (value.dtype, value.shape) if known else (None, None)
     if writable and view.readonly:
         raise InvalidValue(f"the {what} {type(value).__name__} is read-only; expected a writable buffer")
-    return new_tuple(End, (view, 0, view.nbytes, dtype, shape, -1))
+    return view, 0, view.nbytes, dtype, shape, -1
 
 
 def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
@@ -148,7 +147,7 @@ def check_shapes(dst: tuple[int, ...], src: tuple[int, ...]) -> None:
 
 
 def copy_kind(to: int, back: int) -> int:
-    """Return which way the bytes go between two devices (`End.device`, negative for the host)."""
+    """Return which way the bytes go between two devices (as in an `End`, negative for the host)."""
     if to < 0:
         return H2H if back < 0 else D2H
     if back < 0:

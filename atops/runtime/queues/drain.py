@@ -12,7 +12,7 @@ from weakref import finalize, ref
 from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.locks import take_patiently
 from atops.base.waiting.parking_lot import Waiter, wake
-from atops.runtime.commands.copy import Copy
+from atops.runtime.commands.copy import CopyCompletion
 from atops.runtime.commands.events import Cancelled
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
@@ -37,7 +37,6 @@ from atops.runtime.queues.short_copies import carry_out_run, claim_run, look_and
 
 __all__ = ("DrainedQueue",)
 
-COPIED = ENDED[Copy]
 
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
@@ -65,7 +64,7 @@ class DrainedQueue(StreamQueue):
         most = left
         item: Completion | None = None
         over: Completion | None
-        run: list[Completion] = []
+        run: list[CopyCompletion] = []
         error: AtopsError | None = None
         while True:
             waiters, left = None, left - 1
@@ -88,13 +87,15 @@ class DrainedQueue(StreamQueue):
                 elif not others and queue[0].stage == PENDING:
                     item = queue[0]
                     item.stage = RUNNING
-                    if item.command.__class__ is Copy and not limited and self.failure is None:
-                        run = claim_run(queue, self.context)
+                    if item.__class__ is CopyCompletion and not limited and self.failure is None:
+                        run = claim_run(item, queue, self.context)
             finally:
                 lock.release()
             if over is not None:  # not under the lock: what it held may have a finalizer, which may call anything
-                what = ENDED[over.command.__class__]
-                over.command = what if what.__class__ is Ended else what(over.command)  # type: ignore[operator]
+                command = over.command
+                what = ENDED[command.__class__]
+                over.command = what if what.__class__ is Ended else what(command)  # type: ignore[operator]
+                command = None  # it is let go of here
                 over = None
             if waiters is not None:
                 wake(waiters)
@@ -109,7 +110,7 @@ class DrainedQueue(StreamQueue):
                 finally:
                     lock.release()
                 for each in run[:done]:
-                    each.command = COPIED  # not under the lock, as above
+                    each.dst = each.src = None  # not under the lock, as above
                 wake(waiters)
                 item = None if error is None else run[done]
                 run = []
@@ -136,7 +137,8 @@ class DrainedQueue(StreamQueue):
                 continue
             try:
                 error = None
-                if not execute[item.command.__class__](item.command, item):
+                command = item.command
+                if not execute[command.__class__](command, item):
                     board.stall.look_later()
                     catch_up(item)
                     return

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import finalize, ref
 
 from atops.base.choice import Name
@@ -23,7 +23,7 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_one_is_over
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call, begin_here, may_begin_here, owe
-from atops.runtime.commands.copy import Copy
+from atops.runtime.commands.copy import Copy, CopyCompletion
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
@@ -161,12 +161,6 @@ class StreamQueue(InProcess):
         Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver,
         IllegalState in a finalizer or a signal handler that came in the middle of such a call.
         """
-        board = self.board
-        if board.checked:
-            if board.inline:
-                board.executor.check_caller()
-            if not duty or command.__class__ is Alloc:
-                warn_in_host_function(board, CALLS, f"a verb of {self.label}")
         item = new_object(Completion)  # what its constructor does, without the frame
         item.queue = self
         item.command = command
@@ -176,33 +170,49 @@ class StreamQueue(InProcess):
             item.duty = True
         if after:
             item.deps = after
+        return self.submit_item(item)
+
+    def submit_item(self, item: Completion) -> Completion:
+        """Enqueue a command whose completion is made already. Returns it; raises as `submit`."""
+        board = self.board
+        if board.checked:
+            if board.inline:
+                board.executor.check_caller()
+            if not item.duty or item.command.__class__ is Alloc:
+                warn_in_host_function(board, CALLS, f"a verb of {self.label}")
         if (lock := board.lock).is_owned():
             raise reentered(f"{verb(item)} was enqueued on {self.label}")
         try:
-            with lock:
-                # An allocation is a duty so that no abort drops it; it is refused as any other command.
-                if (self.needs_admission or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
-                    self.admit(item)
-                if not self.append(item):
-                    return item
+            lock.acquire()
+            # An allocation is a duty so that no abort drops it; it is refused as any other command.
+            if (self.needs_admission or self.context.dead is not None) and (
+                not item.duty or item.command.__class__ is Alloc
+            ):
+                self.admit(item)
+            if self.append(item):
                 # With the lock held: what a handler that comes after it waits for has its drain.
-                if command.__class__ is Launch and self.context.clusters.idle and not board.inline:
+                if item.command.__class__ is Launch and self.context.clusters.idle and not board.inline:
                     # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
                     self.context.lane.run_drain(self.drain, self.priority)
                 else:
                     board.offer(self.drain, self.priority)
+            lock.release()
         except BaseException as error:
+            try:  # noqa: SIM105  # before any other call, as `OwnedLock` says
+                lock.release()
+            except RuntimeError:
+                pass
             break_off((item,), error)
             raise
         return item
 
     def append(self, item: Completion) -> bool:  # noqa: C901  # the hot path: spelled out, not called
         """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""
-        board, context, command = self.board, self.context, item.command
-        kind = command.__class__
+        board, context = self.board, self.context
+        kind: Any = Copy if item.__class__ is CopyCompletion else item.command.__class__  # which a copy has to make
         in_order = False
         if ordered := self.blocking and (
-            command[4] if kind is Copy else kind not in PERHAPS_NOTHING or has_effect(command)
+            item.size if kind is Copy else kind not in PERHAPS_NOTHING or has_effect(item.command)  # type: ignore[attr-defined]
         ):
             # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
             if self.null or (context.null_last is not None and kind is not WaitEvent):
@@ -214,14 +224,14 @@ class StreamQueue(InProcess):
         if queue is None:
             queue = self._queue = deque()
         if kind is Call:
-            ordered = ordered and command.holds  # a call that its own stream does not wait for delays no other stream
-            owe(command.adapter, item)
+            ordered = ordered and item.command.holds  # a call that its own stream does not wait for delays no other one
+            owe(item.command.adapter, item)
         item.seq = board.seq = board.seq + 1
         if board.detector is not None:
             board.detector.submitted(item)
-        if board.tracer.active:
+        if (tracer := board.tracer).active:
             item.submitted_ns = board.now()
-            if board.tracer.observed:
+            if tracer.observed:
                 command_trace.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self.newest = item

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError
 from atops.base.trace.records import TraceTuple
 from atops.base.waiting.parking_lot import Waiter
 from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.commands.copy import COPY_D2D, COPY_D2H, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
-from atops.runtime.core.command_trace import copy_record, in_context
+from atops.runtime.commands.copy import COPY_D2D, COPY_D2H, COPY_H2D, DIRECT, DIRECTIONS, CopyCompletion, carry_out
+from atops.runtime.core.command_trace import WENT_WELL, in_context
+from atops.runtime.core.commands import HOST
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, as_failure
 from atops.runtime.executors.executor import HERE
 
@@ -30,13 +31,13 @@ __all__ = ("carry_out_run", "claim_run", "copy_at_once", "look_and_carry_out_run
 RUN = 32  # copies claimed at a time
 
 
-def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completion]:
-    """Claim the short copies of one kind at the head of a queue, if the engines let them run now.
+def claim_run(head: CopyCompletion, queue: deque[Any], context: DeviceContext) -> list[CopyCompletion]:
+    """Claim the short copies of the head's kind that begin a queue, if the engines let them run now.
 
-    With the driver's lock held. Returns an empty list where the head is no such copy. Claimed commands are in the state
+    With the driver's lock held. Returns an empty list where the head is not short. Claimed commands are in the state
     running; an abort marks them, and `carry_out_run` stops at the mark.
     """
-    kind = queue[0].command.kind
+    kind = head.kind
     if context.prefetched.watched:
         return []  # each is looked at as it begins
     if kind == COPY_D2D:
@@ -44,28 +45,28 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
             return []
     elif kind not in DIRECTIONS or not context.engines.quiet(DIRECTIONS[kind]):
         return []
-    run: list[Completion] = []
-    side = 0 if kind == COPY_H2D else 2  # the end that may lie on another device, behind a link
+    run: list[CopyCompletion] = []
     here = context.ordinal
     for item in islice(queue, RUN):
-        command = item.command
-        if command.__class__ is not Copy or command[5] != kind or command[4] > DIRECT or item.deps is not None:
+        if item.__class__ is not CopyCompletion or item.kind != kind or item.size > DIRECT or item.deps is not None:
             break
         if item.share is not None:
             break  # it may use only the engines of its resource bundle
-        if kind != COPY_D2D and command[side].device != here:  # type: ignore[union-attr]  # that end is an allocation
-            break
+        if kind != COPY_D2D and (item.dst if kind == COPY_H2D else item.src).device != here:
+            break  # the end that is an allocation may lie on another device, behind a link
         item.stage = RUNNING
         run.append(item)
     return run
 
 
-def carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError | None]:
+def carry_out_run(run: list[CopyCompletion], board: Board) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies one after another, and trace each where tracing is on.
 
     Returns how many succeeded and the failure of the next one, or None.
     """
-    done = begun = device = number = contexts = 0
+    done, begun, device, number, contexts = 0, -1, 0, 0, 0
+    kind = run[0].kind
+    up, down = kind != COPY_D2H, kind != COPY_H2D  # whether the destination lies on a device, and the source
     if tracing := board.tracer.active:
         now, stream = board.now, run[0].queue
         device, number, contexts = stream.context.ordinal, stream.number, board.tracer.contexts
@@ -73,30 +74,29 @@ def carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError 
         begun = now()
     try:
         for item in run:
-            if item.aborted is not None and not item.duty:
+            if item.aborted is not None:
                 return done, item.aborted
-            # `carry_out` inlined, which saves a tenth. The range was checked at the call, and an allocation never
-            # shrinks: only whether it is alive is asked, after its view was taken, which keeps the bytes mapped.
-            dst, at, src, start, size, kind, check, _ = item.command
-            stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
-            into, out = dst.view if stores else dst, src.view if loads else src
-            if (stores and not dst.alive) or (loads and not src.alive) or check is not None:
-                carry_out(item.command)  # raises for freed memory, or checks the source and copies
-            else:
-                into[at : at + size] = out[start : start + size]
+            # `carry_out` of a range checked at the call. A view keeps its bytes mapped; that of freed memory is empty.
+            dst, at, src, start, size = item.dst, item.dst_offset, item.src, item.src_offset, item.size
+            stores = up or dst.__class__ is Allocation
+            into, out = dst._view if stores else dst, src._view if down or src.__class__ is Allocation else src
+            if into and out:
+                into[at : at + size] = out if len(out) == size else out[start : start + size]
                 if stores and (FENCED or dst.watches is not None):
                     dst.wrote(at, size)
+            else:
+                carry_out(item.command)  # raises for freed memory
             if tracing:
-                ended = now()
-                record = copy_record(
-                    item.seq, kind, device, number, item.submitted_ns, begun, ended, size, dst, at, src, start
-                )
+                started, begun = begun, now()
+                record = (
+                    item.seq, kind, device, number, item.submitted_ns, started, begun, WENT_WELL, size,
+                    dst.device if up else -1, dst.offset + at if up else 0,
+                    src.device if down else -1, src.offset + start if down else 0, -1, 0, -1,
+                )  # fmt: skip
                 records.append(in_context(record, item, None) if contexts and item.context is not None else record)
-                begun = ended
             done += 1
     except Exception as failure:
-        if tracing:
-            run[done].started_ns = begun
+        run[done].started_ns = begun
         return done, as_failure(failure, run[done])
     finally:
         if tracing:
@@ -105,7 +105,7 @@ def carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError 
     return done, None
 
 
-def look_and_carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError | None]:
+def look_and_carry_out_run(run: list[CopyCompletion], board: Board) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies as `carry_out_run` does, each looked at by the race detector before."""
     assert board.detector is not None, "asked for"
     begun, race = board.detector.begin_run(run)
@@ -113,7 +113,7 @@ def look_and_carry_out_run(run: list[Completion], board: Board) -> tuple[int, At
     return done, error or race
 
 
-def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> list[Waiter]:
+def settle_run(run: list[CopyCompletion], done: int, queue: deque[Completion]) -> list[Waiter]:
     """Settle the first `done` of a run, unclaim those behind the one that failed. With the driver's lock held.
 
     Returns the waiters to wake after it.
@@ -167,7 +167,10 @@ def copy_at_once(
         if seq and upload and (FENCED or memory.watches is not None):
             memory.wrote(offset, size)
     if begun:
-        ends = (memory, offset, host, 0) if upload else (host, 0, memory, offset)
-        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, board.now(), size, *ends))
+        here = context.ordinal, memory.offset + offset
+        ends = (*here, *HOST) if upload else (*HOST, *here)
+        tracer.emit((
+            seq, kind, context.ordinal, stream.number, begun, begun, board.now(), WENT_WELL, size, *ends, -1, 0, -1,
+        ))  # fmt: skip
         board.tell_subscribers()
     return True

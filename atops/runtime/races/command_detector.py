@@ -17,7 +17,7 @@ from atops.device.races.detector import LaunchDetector, Touched
 from atops.device.races.race import Access, Race, merged
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
-from atops.runtime.commands.copy import Copy
+from atops.runtime.commands.copy import Copy, CopyCompletion
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc, Free
@@ -94,13 +94,14 @@ class CommandDetector(CommandOrder):
         device = queue.context.ordinal
         clock, place = queue.clock or self._clock(queue), calling_place(ENQUEUEING)
         item.epoch = epoch = Epoch(clock.order, item.seq, device, queue.blocking, self.host, place, queue.label)
-        if item.command.__class__ is Free and (owner := item.command.allocation.owner) is not None:
+        command = item.command
+        kind = command.__class__
+        if kind is Free and (owner := command.allocation.owner) is not None:
             epoch.dropped = owner() is None
         if item.deps is not None:
-            command = item.command
-            epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
-        if (kind := item.command.__class__) is Copy and item.command[4]:
-            self._host_end(epoch, item.command)
+            epoch.after = item.deps if not queue.null else command.after if kind is Alloc else ()
+        if kind is Copy and command.size:
+            self._host_end(epoch, command)
         elif kind in HOST_ACTS:
             self._memory.see_pinned = False  # what the host stores there may be in order
 
@@ -265,7 +266,7 @@ class CommandDetector(CommandOrder):
         if word:
             self._host_knows(epoch)
 
-    def begin_run(self, run: list[Completion]) -> tuple[list[Completion], AtopsError | None]:
+    def begin_run(self, run: list[CopyCompletion]) -> tuple[list[CopyCompletion], AtopsError | None]:
         """Note that short copies begin that are carried out in a row. Returns those up to a race, in strict mode."""
         for place, item in enumerate(run):
             try:
