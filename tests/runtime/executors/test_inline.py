@@ -130,7 +130,33 @@ def test_a_seed_chooses_between_two() -> None:
     assert {inline(main, seed=seed) for seed in range(20)} == {"ab", "ba"}
 
 
+# ---- the wall clock
+
+
+@pytest.mark.parametrize("sleep", [None, HOUR, 0.001])
+def test_on_the_wall_clock_it_sleeps_until_the_first_timer_of_either(sleep: float | None) -> None:
+    """The driver's alone; the driver's before one of the program's; and the program's before one of the driver's."""
+
+    async def main() -> float:
+        executor, over = board_of(atops.current_driver()).executor, asyncio.Event()
+        first = sleep is None or sleep == HOUR
+        timer = executor.later(2_000_000 if first else int(HOUR * 1e9), over.set)
+        begun = time.monotonic()
+        if first:
+            sleeper = None if sleep is None else asyncio.create_task(asyncio.sleep(sleep))
+            await over.wait()
+            if sleeper is not None:
+                sleeper.cancel()
+        else:
+            await asyncio.sleep(sleep or 0)
+            timer.cancel()
+        return time.monotonic() - begun
+
+    assert (0.001 if sleep == 0.001 else 0.002) <= inline(main) < HOUR
+
+
 # ---- the virtual clock
+
 
 def test_hours_of_sleep_end_at_once() -> None:
     """Under the virtual clock sleeping costs nothing and is exact; tasks wake in the order of their times."""
