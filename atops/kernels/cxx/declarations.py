@@ -21,6 +21,7 @@ QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
 )
 BARE = "atops::bare"
+_NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
@@ -28,6 +29,35 @@ _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
 
 class Declarations(Cursor):
     """Tokens of which some are declarations."""
+
+    def declares(self, place: int, at_top: bool) -> bool:
+        """Whether a name declares something: a type stands before it, perhaps with * or & between.
+
+        `x * name` is a product, too. It declares at the top, where parameters are, and in a function behind the end of
+        a statement, where a product would be of no use, as a parameter of a lambda, and before `=` and `:`.
+        """
+        before = kind = self._place_before(place)
+        while kind >= 0 and self._text(kind) in ("*", "&"):
+            kind = self._place_before(kind)
+        if kind < 0 or self.given[kind].kind != "name" or self.given[kind].text in _NO_TYPES:
+            return False
+        if kind == before or at_top:
+            return True
+        start = kind
+        while start >= 0 and (self.given[start].kind == "name" or self.given[start].text == "::"):
+            if self.given[start].text in _NO_TYPES:
+                return False
+            start = self._place_before(start)
+        if start < 0 or self._text(start) not in ("(", ","):
+            return start < 0 or self._text(start) in (";", "{", "}")
+        behind = self._next(place + 1)
+        if self._text(behind) in ("=", ":"):
+            return self._text(behind + 1) != "="  # no comparison
+        depth = 0
+        while start >= 0 and (depth or self._text(start) != "("):
+            depth += (self._text(start) == ")") - (self._text(start) == "(")
+            start = self._place_before(start)
+        return start > 0 and self._before(start) == "]"
 
     def end_of_declaration(self, place: int) -> int | None:
         """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""

@@ -39,7 +39,6 @@ _BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forc
 _AHEAD = _BESIDE | {'"C"'}
 _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
 # After these a name is no declaration's.
-_NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
 # What means the same at the end of the text as in the function that launches.
 _PLAIN_TYPE = re.compile(rf"{'|'.join(OF_TYPES)}|double|true|false|const|(u_?)?int\d+_t|size_t")
 # What kernels cannot do, by the name that begins it: the compiler would take it.
@@ -397,15 +396,10 @@ class _Rewriter(Declarations):
 
     def _is_use(self, place: int) -> bool:
         """Whether a name stands for shared memory that is declared at the top, not for something of the function."""
-        text, before = self.given[place].text, place - 1
-        while before >= 0 and self.given[before].kind in ("space", "line"):
-            before -= 1
-        if before >= 0 and self.given[before].text in (".", "->", "::"):
+        text = self.given[place].text
+        if self._before(place) in (".", "->", "::"):
             return False
-        kind = before
-        while kind >= 0 and (self.given[kind].text in ("*", "&") or self.given[kind].kind in ("space", "line")):
-            kind -= 1
-        if kind >= 0 and self.given[kind].kind == "name" and self.given[kind].text not in _NO_TYPES:
+        if self.declares(place, self._at_top):
             self.hidden.add(text)
         return text not in self.hidden
 

@@ -104,11 +104,16 @@ class Cursor:
     def _text(self, place: int) -> str:
         return self.given[place].text if place < len(self.given) else ""
 
-    def _before(self, place: int) -> str:
-        """Return the last token before `place` that is no space."""
+    def _place_before(self, place: int) -> int:
+        """Return the place of the last token before `place` that is no space; -1 where there is none."""
         place -= 1
         while place >= 0 and self.given[place].kind in ("space", "line"):
             place -= 1
+        return place
+
+    def _before(self, place: int) -> str:
+        """Return the last token before `place` that is no space."""
+        place = self._place_before(place)
         return self.given[place].text if place >= 0 else ""
 
     def _join(self, start: int, end: int) -> str:

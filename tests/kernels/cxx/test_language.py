@@ -64,6 +64,37 @@ def test_memory_spaces(run: Any) -> None:
     assert run(SPACES, "filled", (1, 6), FLOATS * 0).tolist() == np.repeat(np.arange(6) + 0.5, 4).tolist()
 
 
+AT_THE_TOP = """
+__shared__ float tile[64], bias;
+__shared__ int flags;
+template <class F> __device__ void each(F f) { for (int i = 0; i < 4; ++i) f(i); }
+__global__ void products(float *out) {
+    float w = 2;
+    int m = 3;
+    if (threadIdx.x == 0) { for (int i = 0; i < 64; ++i) tile[i] = i; bias = 5; flags = 6; }
+    __syncthreads();
+    float a = w * tile[3] + w * bias;
+    a += (w * tile[1]), m = m & flags;
+    if (m == 2 && tile[2] > 1 && (w > 1 || w * bias == 3)) a += m > 1 ? w * tile[4] : w * bias;
+    out[threadIdx.x] = a;
+}
+__global__ void names_of_its_own(float *out) {
+    float other = 3;
+    float *flags = out + 1;
+    auto total = [](float *tile, const float &bias) { return tile[0] + bias; };
+    for (float *tile = out; tile < out + 2; ++tile) *tile = 7;
+    out[2] = total(flags, other);
+}
+"""
+
+
+@pytest.mark.slow
+def test_shared_memory_at_the_top(run: Any) -> None:
+    """`w * tile[i]` is a product of what all functions share; `float *tile = x` is something of the function's own."""
+    assert run(AT_THE_TOP, "products", (1, 3), FLOATS * 0)[:4].tolist() == [26, 26, 26, 0]
+    assert run(AT_THE_TOP, "names_of_its_own", (1, 1), FLOATS * 0)[:4].tolist() == [7, 7, 10, 0]
+
+
 VECTORS = """
 __global__ void vectors(float *out, const float *x, const float *y) {
     __vector4 float a = *(__vector4 float *)x, b = *(__vector4 float *)y;

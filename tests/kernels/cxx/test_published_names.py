@@ -67,6 +67,8 @@ extern "C" __global__ void by_offsets(float *x, float *out) {
   using mask = typename vector_to_mask<va16u32>::type;
   out[1] = tcle::aggr_mb<0, 0>(tcle::vset_mb<mask>(3)), out[3] = tcle::aggr_mb<0, 1>(tcle::vset_mb<mask>(3));
   tcle::store(tcle::load<va16f32>(x) * va16f32(2.0f), out + 96);
+  va16f32 logarithm = tcle::ln(tcle::exp(tcle::load<va16f32>(x) * va16f32(0.01f)) + va16f32(1.0f));
+  tcle::store(tcle::rec(logarithm), out + 128);
 }
 class wrapped {
   tops::bfloat16 value;
@@ -202,10 +204,11 @@ def test_products(module: Any, run: Callable[..., Any]) -> None:
 def test_elements_at_byte_offsets(module: Any, run: Callable[..., Any]) -> None:
     """Gathered, scattered and counted up, by the functions and by the intrinsics of headers that have their own."""
     x = np.arange(64, dtype=np.float32)
-    found = run("", "by_offsets", (1, 1), x, np.zeros(128, np.float32), fetch=1, module=module)
+    found = run("", "by_offsets", (1, 1), x, np.zeros(160, np.float32), fetch=1, module=module)
     assert np.array_equal(found[0:64:2], x[0::2] + x[1::2]) and found[1] == 1 and found[3] == 0
     assert np.array_equal(found[64:96].view(np.uint32), np.arange(5, 37))
-    assert np.array_equal(found[96:], x[:32] * 2)
+    assert np.array_equal(found[96:128], x[:32] * 2)
+    np.testing.assert_allclose(found[128:], 1 / np.log1p(np.exp(x[:32] * np.float32(0.01))), 1e-5)
 
 
 def test_what_published_contexts_do(module: Any, run: Callable[..., Any]) -> None:
@@ -244,5 +247,5 @@ __global__ void twice(int *from, int *to, size_t n) {{
 
 def test_registers_compile(module: Any, run: Callable[..., Any]) -> None:
     """What intrinsics give goes into any type and computes; the first one that is reached is a fault."""
-    with pytest.raises(LaunchFailure, match=r"vectors.tops:73.*called __dtu_s_movsr2targ"):
+    with pytest.raises(LaunchFailure, match=r"vectors.tops:75.*called __dtu_s_movsr2targ"):
         run("", "registers", (1, 1), np.zeros(1, np.int32), module=module)

@@ -406,6 +406,10 @@ struct tops_dte_ctx_base_s {
             each->rank = 1, each->item = 1, each->extents[0] = bytes;
     }
 
+    // Of published kernels; no text says what it does.
+    __attribute__((error("a DTE context cannot be connected to another one here: wait for the event of the first, then "
+                         "trigger the second"))) void connect(tops_dte_ctx_base_s &);
+
   private:
     [[noreturn]] void refuse(const char *what, const char *why, const char *file, int line) {
         char text[160];

@@ -463,6 +463,14 @@ inline int aggr_mb(const M &mask) {
     inline float name(float x) { return float(atops::number_##name(x)); }
 ATOPS_UNARY_NAMES(ATOPS_UNARY)
 #undef ATOPS_UNARY
+// By the names of the language text, too.
+#define ATOPS_RENAMED(name, known) \
+    template <class T, int BYTES> \
+    inline atops::Vector<T, BYTES> name(const atops::Vector<T, BYTES> &v) { return known(v); } \
+    inline float name(float x) { return known(x); }
+ATOPS_RENAMED(ln, log)
+ATOPS_RENAMED(rec, reciprocal)
+#undef ATOPS_RENAMED
 template <class V>
 inline V max(const V &x, const V &y) { return tops::vmax(x, y); }
 template <class V>
