@@ -66,7 +66,8 @@ class Check:
         served, is the first. A failing schedule is made small by up to `replays` further runs. The runtime logs nothing
         of all these runs: the report says what was found.
 
-        - "random": schedules of the seeds from `seed` on.
+        - "random": schedules of the seeds from `seed` on. A search that goes on behind one begins at its `seed` plus
+          its `schedules`: the next seed alone brings one new schedule.
         - "pct": at most `switches` changes of priority at random places of each run (probabilistic concurrency
           testing): the better one for long runs and failures that need few switches.
         - "dpor": all schedules, but those that differ only in the order of steps known not to matter to each other.

@@ -11,6 +11,7 @@ from atops.base.choice import Name, told
 from atops.base.html_table import Markup, html_table
 from atops.checking.drawing import difference, drawing
 from atops.checking.search import Failure, Found
+from atops.checking.strategies.sampling import Repeated
 
 __all__ = ("CheckFailed", "CheckReport", "ForcedChoice", "ReportedRun")
 
@@ -134,6 +135,7 @@ class CheckReport:
         match self.found.verdict:
             case "failed" if failure is not None:
                 nth = "the plain schedule" if self.runs == 1 else f"schedule {self.runs:,} of {self.asked:,} ({how})"
+                nth = "the given schedule" if self.strategy == Repeated.name else nth
                 return f"{self.program} fails under {nth}: {failure.kind}, {failure.text}"
             case "proved":
                 return f"{self.program} is proved: {self.why} ({self.strategy}, {runs})"

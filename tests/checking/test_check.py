@@ -318,7 +318,8 @@ def test_a_schedule_of_another_program_is_refused():
         atops.check(ordered, strategy=schedule)
     with pytest.raises(InvalidValue, match=r"checksum|cut"):
         atops.check(fails_on_one, strategy=schedule[:-2])
-    assert atops.check(fails_on_one, strategy=schedule).verdict == "failed"
+    again = atops.check(fails_on_one, strategy=schedule)
+    assert again.verdict == "failed" and " fails under the given schedule: " in again.sentence
 
 
 def test_endless_programs_reach_the_step_limit():
