@@ -44,11 +44,16 @@ def drawing(names: Sequence[Name], places: Sequence[str] = (), forced: Collectio
         if name in lanes:
             cells = ["|"] * len(lanes)
             cells[lanes.index(name)] = texts[at]
-            line = "  ".join(cell[:width].ljust(width) for cell, width in zip(cells, wide, strict=True))
+            line = "  ".join(_cut(cell, width).ljust(width) for cell, width in zip(cells, wide, strict=True))
         else:
             line = f"({short(name, lanes)})"
         lines.append(f"{start + 1:>{number}} {mark} {line}".rstrip())
     return [line.rstrip() for line in lines]
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text in a lane's width. Its end is kept: of a place that is the line's number."""
+    return text if len(text) <= width else "…" + text[len(text) + 1 - width :]
 
 
 Turn = tuple[int, Name, int, bool, str]  # the first choice of turns in a row, whose, how many, whether forced, where

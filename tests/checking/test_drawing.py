@@ -1,0 +1,14 @@
+"""The drawing of a run: a lane for each actor, and where it stood when its turns came."""
+
+from __future__ import annotations
+
+from atops.checking.drawing import WIDTH, drawing
+
+
+def test_a_long_place_keeps_its_line() -> None:
+    """What does not fit into a lane is cut at its front: the number of the line stands whole."""
+    places = ["a_service_with_a_long_name.py:1234", "short.py:5"]
+    lines = drawing([("task", 0), ("task", 1)], places)
+    cut = next(line for line in lines if "1234" in line)
+    assert "…service_with_a_long_name.py:1234"[-WIDTH + 1 :] in cut and "a_service_with" not in cut
+    assert any(line.rstrip().endswith("short.py:5") for line in lines)
