@@ -139,9 +139,10 @@ class ScheduledBlock(StepBlock):
         self._agenda.add((END, *self._place), look)
 
     def _go_on(self, threads: Sequence[KernelThread]) -> None:
-        agenda = self._agenda
-        agenda.names += [thread.name for thread in threads]
-        agenda.steps += [thread.turn for thread in threads]
+        names, steps = self._agenda.names, self._agenda.steps
+        for thread in threads:
+            names.append(thread.name)
+            steps.append(thread.turn)
         self._can_go_on += len(threads)
 
     def _go(self, thread: KernelThread) -> None:  # noqa: C901  # the hot path: spelled out, not called
