@@ -189,15 +189,17 @@ def test_with_threads(tmp_path: Path) -> None:
 def test_a_cancelled_task_writes_its_file(tmp_path: Path) -> None:
     """A cancellation leaves the block as any exception does."""
 
-    async def body() -> None:
+    async def body(copied: asyncio.Event) -> None:
         async with atops.profile(tmp_path / "run.json"):
             await copies(1)
+            copied.set()
             await asyncio.Event().wait()
 
     async def main() -> None:
         async with atops.Driver():
-            task = asyncio.create_task(body())
-            await asyncio.wait([task], timeout=0.3)
+            copied = asyncio.Event()
+            task = asyncio.create_task(body(copied))
+            await copied.wait()
             task.cancel()
             await asyncio.wait([task])
             assert task.cancelled()

@@ -238,10 +238,10 @@ def test_many_watches_cost_a_store_only_what_it_overlaps(cells: Allocation):
         one.watch(cells, number * 8, 1, width=64).arm()
     assert cells.watches is not None
     assert len(cells.watches) == 10_000
-    began = time.perf_counter()
+    began = time.thread_time()
     for number in range(1_000):
         store(cells, number * 80, 1, 64)
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     assert [one.true for one in told] == [1 if number % 10 == 0 else 0 for number in range(10_000)]
     fill(cells, 0, (1).to_bytes(8, "little"), 10_000)
     assert all(one.true == 1 for one in told)
