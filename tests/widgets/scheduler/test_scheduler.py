@@ -14,6 +14,7 @@ import atops
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.checking.stepper import Stepper
 from atops_widgets import Scheduler
+from atops_widgets.scheduler.player import Player
 from atops_widgets.scheduler.told import Trail, state_told, trail_told
 from tests.widgets.scheduler_programs import late
 
@@ -120,17 +121,19 @@ def test_what_is_closed_looks_no_further_ahead() -> None:
     async def program() -> None:
         runs.append(len(runs))
         if len(runs) == 2:  # the first one that looks ahead
-            scheduler.close()
+            player.close()
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
                 group.create_task(asyncio.sleep(0))
 
-    scheduler = Scheduler(program)
-    scheduler._player.ask("do", scheduler._player.begin)
-    if (thread := scheduler._player._thread) is not None:
+    player = Player(program, {}, lambda: None)
+    player.ask("do", player.begin)
+    if (thread := player._thread) is not None:
         thread.join(10)
     assert len(runs) == 3, "one to the first choice, and two that look at one of those"
-    assert len(scheduler.pick(0)) > 1, "and in Python it goes on"
+    scheduler = Scheduler(late)
+    scheduler.close()
+    assert scheduler._player.closed and len(scheduler.choices()) > 1, "in Python it goes on"
 
 
 def test_frames_tell_names_memory_queues_and_what_a_pick_would_do() -> None:
