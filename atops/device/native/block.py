@@ -376,11 +376,11 @@ class NativeBlock(Block):
     def _address(self, run: Run, said: str) -> str:
         """Say what lies at an address."""
         address, size = run.fault_address, run.fault_bytes
-        near = None
+        near, nearest = None, (1 << 20) + 1  # bytes
         for allocation in self._memory:
             low, high = _range(allocation)
-            if low - (1 << 20) <= address < high + (1 << 20):
-                near = allocation, address - low
+            if (apart := max(low - address, address - high + 1, 0)) < nearest:
+                near, nearest = (allocation, address - low), apart
         if said == "address":
             what = {1: "stored to", 0: "read from"}.get(run.fault_write, "used")
             place = "a null pointer" if address < 4096 else f"{address:#x}, where no memory of the kernel is"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from atops.base.errors import LaunchFailure
 from atops.device.call_site import Site, calling_place, file_shown
 from atops.device.geometry import Array, Key, Space, is_basic
-from atops.device.races.access_log import Entry, Flight
+from atops.device.races.access_log import Entry, Flight, Row
 from atops.device.races.clocks import Change, Met, ThreadClock
 from atops.device.races.race import merged
 from atops.device.races.rectangles import Rect, layout, selected, starts
@@ -27,6 +28,8 @@ __all__ = ("Accessed", "ThreadRaces")
 
 STORES: Final = 65_536  # to a memory that had unwritten bytes, before they are looked at
 NEVER_WAITED: Final = "transfer never waited for"
+ALIKE: Final = 50_000  # loads in a row, before a thread is asked whether it spins
+SPINS: Final = 10  # how often it may be found to, one time after the other, before it is ended
 NUMBERS: Final = (int, float, complex, np.generic)
 LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
 WHOLE: Final[Key] = ...
@@ -53,13 +56,17 @@ Near = tuple[int, int, Sequence[Rect], bool, Flight]  # first byte and end, all 
 class ThreadRaces:
     """What one thread does: its accesses, its transfers, what it learns of others."""
 
-    __slots__ = ("block", "clock", "flights", "last", "relaxed", "seen", "thread", "turn", "unwritten")
+    __slots__ = (
+        "asked", "asked_at", "block", "clock", "flights", "last", "relaxed", "seen", "spins", "thread", "turn",
+        "unwritten",
+    )  # fmt: skip
 
     def __init__(self, block: BlockRaces, thread: KernelThread, clock: ThreadClock) -> None:
         self.block = block
         self.thread = thread
         self.clock = clock
-        self.turn = self.seen = 0
+        self.turn = self.seen = self.spins = self.asked = 0
+        self.asked_at: object = None  # what it learned of last, and in which turn, and how often in a row: `asked`
         self.flights: list[Near] = []  # ends of transfers that lie in its local memory
         self.last: Entry | None = None  # what it accessed last, of memory that others reach, or by a transfer
         self.relaxed = 0  # inside how many blocks of k.relaxed
@@ -205,6 +212,7 @@ class ThreadRaces:
             for start, run, pitch, count in rows:
                 log.rows.append((start, run, pitch, count, write, entry))
             if len(log.rows) >= log.most:
+                self._look_for_spin(log.rows)
                 block.make_room()
             if (unwritten := block.unwritten) is not None and unwritten.bytes.starts:
                 block.look_at_unwritten(rows, write, entry)
@@ -220,7 +228,32 @@ class ThreadRaces:
         for start, run, pitch, count in rows:
             log.rows.append((start, run, pitch, count, write, entry))
         if len(log.rows) >= log.most:
+            self._look_for_spin(log.rows)
             launch.make_room()
+
+    def _look_for_spin(self, rows: Sequence[Row]) -> None:
+        """Raise LaunchFailure for a thread that for long has done nothing but load the same bytes in one line.
+
+        Where its block is stepped by one OS thread no other thread of it runs before it awaits something, so that the
+        bytes never change. Called where a log is full, and therefore by a thread that accesses very much.
+        """
+        *where, entry = rows[-1]
+        stamp, code, instruction = entry.begin, entry.code, entry.instruction
+        for *other, each in rows[-ALIKE:]:
+            if each.begin is not stamp or each.instruction != instruction or each.code is not code or other != where:
+                self.spins = 0
+                return
+        self.spins += 1
+        if self.spins < SPINS or entry.what != "loads" or code is None:
+            return
+        times = f"{SPINS * ALIKE:,} times"
+        raise self._spinning(f"at {Site(code, instruction)} has loaded the same {where[1]} bytes {times}")
+
+    def _spinning(self, what: str) -> LaunchFailure:
+        return LaunchFailure(
+            f"{self.thread} {what} and does nothing else: no other thread of its block runs until it awaits something; "
+            "wait with `await k.signal_wait(...)` or at a barrier"
+        )
 
     def last_access(self) -> str:
         """Say what the thread accessed last, and where."""
@@ -237,8 +270,16 @@ class ThreadRaces:
         """
         self.block.launch.release(what, self.clock, change)
 
-    def acquire(self, what: object, met: Met | None = None) -> None:
-        """Learn what others did before they handed on `what`; of a signal, until `met` was true of its value."""
+    def acquire(self, what: tuple[object, ...], met: Met | None = None) -> None:
+        """Learn what others did before they handed on `what`; of a signal, until `met` was true of its value.
+
+        Raises LaunchFailure for a thread that for long has done nothing but read a signal.
+        """
+        if self.asked_at != (self.turn, what):
+            self.asked_at, self.asked = (self.turn, what), 0
+        self.asked += 1
+        if self.asked > SPINS * ALIKE:
+            raise self._spinning(f"has read {' '.join(map(str, what))} {SPINS * ALIKE:,} times")
         self.block.launch.acquire(what, self.clock, met)
 
     def uses(self, context: object, code: CodeType, instruction: int) -> None:
