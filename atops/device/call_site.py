@@ -12,6 +12,7 @@ import sysconfig
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from enum import Enum
 from functools import partial
 from itertools import islice
 from types import CodeType, FrameType
@@ -26,7 +27,10 @@ __all__ = (
 )  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-LIBRARIES = (PACKAGE, *{sysconfig.get_path(each) + os.sep for each in ("stdlib", "platlib", "purelib")})
+STDLIB, INSTALLED = sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep
+LIBRARIES = (PACKAGE, STDLIB, INSTALLED, sysconfig.get_path("platlib") + os.sep)
+# What calls the program's tasks and threads: what has called that led to no place of the program.
+LOOPS = (f"{STDLIB}asyncio{os.sep}", f"{INSTALLED}trio{os.sep}", f"{STDLIB}threading.py")
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
 
 
@@ -180,14 +184,17 @@ def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
 def callers_of(site: Site, most: int) -> list[tuple[CodeType, int]]:
     """Return the frames of the program that led to a place, as code and instruction: the nearest first, at most `most`.
 
-    Only the program's own: none of this package, of Python's library or of what is installed beside it. Empty where the
-    place is not on this thread's stack.
+    Only the program's own, up to the task or thread that it is in: none of this package, of Python's library or of what
+    is installed beside it. Empty where the place is not on this thread's stack.
     """
     frame, found = sys._getframe(1), list[tuple[CodeType, int]]()
     while frame is not None and (frame.f_code is not site.code or frame.f_lasti != site.instruction):
         frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and (frame := frame.f_back) is not None and len(found) < most:  # type: ignore[assignment]
-        if not _FOREIGN[frame.f_code.co_filename]:
+        kind = _FILES[frame.f_code.co_filename]
+        if kind is _Kind.LOOP:
+            break
+        if kind is _Kind.PROGRAM:
             found.append((frame.f_code, frame.f_lasti))
     return found
 
@@ -202,19 +209,29 @@ class _Inside(dict[str, bool]):
         return inside
 
 
-class _Foreign(dict[str, bool]):
-    """Whether a file is no part of the program's own code, by its name."""
+class _Kind(Enum):
+    """Whose code a file has."""
 
-    def __missing__(self, name: str) -> bool:
-        foreign = name.startswith(LIBRARIES) or name.startswith("<frozen ")
+    PROGRAM, LIBRARY, LOOP = range(3)
+
+
+class _Files(dict[str, _Kind]):
+    """Whose code a file has, by its name."""
+
+    def __missing__(self, name: str) -> _Kind:
+        kind = _Kind.PROGRAM
+        if name.startswith(LOOPS):
+            kind = _Kind.LOOP
+        elif name.startswith((*LIBRARIES, "<frozen ")):
+            kind = _Kind.LIBRARY
         if len(self) < _MOST_FILES:
-            self[name] = foreign
-        return foreign
+            self[name] = kind
+        return kind
 
 
 _MOST_FILES = 4096
 _INSIDE = _Inside()
-_FOREIGN = _Foreign()
+_FILES = _Files()
 
 
 class asked_at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from pathlib import Path
@@ -165,6 +166,20 @@ def test_an_allocation_has_the_stack_of_the_program(tmp_path: Path) -> None:
         assert [place.function for place in each.names.stack(one)] == ["ask", "by_one", here]
         assert [place.function for place in each.names.stack(other)] == ["ask", *["by_other"] * 7]
         assert each.names.stack(-1) == ()
+
+
+def test_a_stack_ends_with_the_task_that_it_is_in() -> None:
+    """What runs the loop has called no place of the program: a notebook's kernel, say, wherever it is installed."""
+
+    async def task(stream: atops.Stream) -> atops.Buffer:
+        return by_one(stream)
+
+    with device(trace=100) as chip, chip.driver.tracer.detailed():
+        held = asyncio.run(task(chip.create_stream()))
+        trace = chip.driver.tracer.snapshot()
+        del held
+    (site,) = (change.site for change in trace.changes if change.change is Change.ALLOCATED)
+    assert [place.function.rpartition(".")[2] for place in trace.names.stack(site)] == ["ask", "by_one", "task"]
 
 
 @pytest.mark.anyio
