@@ -36,8 +36,15 @@ class Bug:
 
     def lines(self) -> set[int]:
         """Return the lines that race, in the file."""
+        return {*self._line_of("1"), *self._line_of("2")}
+
+    def advised(self) -> str:
+        """Return what the advice speaks of, where {1} and {2} are the numbers of the lines."""
+        return self.advice.format(0, *self._line_of("1"), *self._line_of("2"))
+
+    def _line_of(self, mark: str) -> list[int]:
         text, first = inspect.getsourcelines(self.kernel.function)
-        return {first + number for number, line in enumerate(text) if re.search(r"# [12]\b", line)}
+        return [first + number for number, line in enumerate(text) if re.search(rf"# (1 )?{mark}\b", line)]
 
 
 BUGS: dict[str, Bug] = {}
@@ -78,7 +85,7 @@ async def neighbour(out: Any, right: int) -> None:
     out[me] = s[(me + 1) % 12]  # 2
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "`await k.syncthreads()` behind line {2}, before line {1} comes again")
 async def second_round(out: Any, right: int) -> None:
     """The next round stores while the last one is still read."""
     s, me = k.shared(12, np.int32), k.threadIdx.x
@@ -166,7 +173,7 @@ async def masked(out: Any, right: int) -> None:
     await k.syncthreads()
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "`await k.syncthreads()` behind line {2}, before line {1} comes again")
 async def reuse_of_a_tile(out: Any, right: int) -> None:
     """A tile is fetched again by one thread while others still read the last one."""
     s, me = k.shared(12, np.int32), k.threadIdx.x
@@ -448,7 +455,11 @@ async def one_too_few_waited_for(out: Any, right: int) -> None:
         out[8] = np.sum(out[:3])  # 2
 
 
-@bug(GLOBAL, "syncthreads", config=(1, 2))
+@bug(
+    GLOBAL,
+    "`k.signal_add` behind line {2}, and `await k.signal_wait` for it before line {1} comes again",
+    config=(1, 2),
+)
 async def refilled_too_early(out: Any, right: int) -> None:
     """A slot is filled again while it may still be read, by a thread that is far ahead."""
     for turn in range(4):

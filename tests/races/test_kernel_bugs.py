@@ -63,7 +63,7 @@ def test_a_bug_is_named(make: Callable[..., Bench], name: str, mode: str) -> Non
         assert not race.kind.startswith("race in") or race.first.site.line <= race.second.site.line, race
         assert race.kind == "one DTE context, no order" or race.ranges
     assert {site.line for race in found for site in (race.first.site, race.second.site)} == bug.lines()
-    assert any(bug.advice in race.advice for race in found), found
+    assert any(bug.advised() in race.advice for race in found), found
 
 
 @pytest.mark.parametrize("strict", [False, True])

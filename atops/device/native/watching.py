@@ -169,15 +169,22 @@ class Watching:
             return f"tops::wait for the event of the transfer of {first.site} before the other access"
         assert first.thread is not None and second.thread is not None, "both are a thread's"
         if first.thread[0] == second.thread[0]:
-            remedy = f"`__syncthreads()` between them ({lines}), in every thread, would order them"
+            remedy = _barriers("`__syncthreads()`", lines)
         elif self._grid.cooperative:
-            remedy = f"`__syncblocks()` between them ({lines}), in every thread, would order them"
+            remedy = _barriers("`__syncblocks()`", lines)
         else:
             remedy = (
                 f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
                 "kernel, or launch cooperatively with `__syncblocks()` between them"
             )
         return f"{remedy}; or give each thread a context of its own" if found.kind == ONE_CONTEXT else remedy
+
+
+def _barriers(barrier: str, lines: str) -> str:
+    return (
+        f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back to them, one "
+        "before each of the two"
+    )
 
 
 def _bounds(allocation: Allocation) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
 from atops.device.races.bulk import Used, compacted, suspicious_runs, united
@@ -13,6 +14,7 @@ __all__ = ("AccessLog", "Entry", "Flight", "Found", "Row", "ordered")
 
 MOST = 1 << 16  # rows that a log keeps before those are united that are alike
 LIMIT = 1 << 19  # rows that are not alike, before they go into the log's map
+EARLIER = 1 << 10  # rows that are over, kept for what they say of the order of lines
 NONE: frozenset[object] = frozenset()
 
 
@@ -84,10 +86,12 @@ class AccessLog:
     `rows` may be added to by any OS thread while none compares.
     """
 
-    __slots__ = ("_compared", "_flying", "_map", "_past", "_used", "most", "rows")
+    __slots__ = ("_compared", "_count", "_earlier", "_flying", "_map", "_past", "_used", "most", "rows")
 
     def __init__(self, keeps_uses: bool = False) -> None:
         self.rows: list[Row] = []
+        self._earlier: deque[list[Row]] = deque()  # that are over, by barrier
+        self._count = 0  # of these
         self.most = MOST
         self._compared: set[int] = set()  # ids of rows that were compared with each other
         self._map: RaceMap[Row] | None = None
@@ -120,9 +124,28 @@ class AccessLog:
         else:
             self._note_used(rows)
             found = self._unordered(rows)
+        self._keep(rows, bool(found))
         self.rows = [row for row in rows if row[5].end is None]
         self._compared, self.most = set(map(id, self.rows)), MOST
         return found
+
+    def _keep(self, rows: list[Row], racing: bool) -> None:
+        """Keep rows that are over for `history`: not many, but always those in which a race was found."""
+        kept = self._earlier
+        if len(rows) > EARLIER and not racing:
+            kept.clear()
+            self._count = 0
+            return
+        kept.append(rows)
+        self._count += len(rows)
+        while len(kept) > 1 and self._count > EARLIER:
+            self._count -= len(kept.popleft())
+
+    def history(self) -> Iterator[Entry]:
+        """Return the accesses that are still known, in the order in which they came: the oldest may be gone."""
+        for rows in (*self._earlier, self.rows):
+            for row in rows:
+                yield row[5]
 
     def forget(self, start: int, stop: int) -> list[Found]:
         """Leave out what touches bytes `start` to `stop`: they are another memory now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -20,7 +21,7 @@ from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
 from atops.device.races.unwritten import Unwritten
-from atops.device.races.wording import Side, advice, at_once, between_blocks, race_in, race_of, site_of
+from atops.device.races.wording import Side, advice, at_once, between_blocks, flown_over, race_in, race_of, site_of
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -47,6 +48,7 @@ class LaunchDetector:
     """
 
     __slots__ = (
+        "_advice",
         "_blocks",
         "_changes",
         "_given",
@@ -80,6 +82,7 @@ class LaunchDetector:
         self.log = AccessLog(keeps_uses=True)  # of global memory
         self.memories: dict[int, Allocation] = {}  # in which it lies, by address
         self._touched: list[Touched] = []
+        self._advice: dict[object, str] = {}  # by the two places, and whether in one block
         self._told: dict[object, bool] = {}  # by lines: whether threads of two blocks met there
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._changes: dict[object, Changes[Known]] = {}  # of signals
@@ -283,13 +286,22 @@ class LaunchDetector:
         for start, stop in ranges:
             unwritten.bytes.remove(start, stop)  # told of once
 
+    def advised(self, log: AccessLog, first: Entry, second: Entry) -> str:
+        """Say what would order two accesses in a log: for two places the first answer, which saw how they began."""
+        same = first.begin.block == second.begin.block
+        key = first.code, first.instruction, second.code, second.instruction, same, flown_over(first, second)
+        if (found := self._advice.get(key)) is None:
+            found = self._advice[key] = advice(first, second, log.history())
+        return found
+
     def _report(self, found: list[Found]) -> None:
+        advised = partial(self.advised, self.log)
         for (first, second), ranges in self.pairs(found).items():
             allocation = self._allocation_at(ranges[0][0])
             base = allocation.address
             places = [(begin - base, end - base) for begin, end in ranges]
             name, device, offset = repr(allocation), allocation.device or 0, allocation.offset
-            self.tell(race_in("global", first, second, name, device, places, offset))
+            self.tell(race_in("global", first, second, name, device, places, advised, offset))
 
 
 class BlockRaces:
@@ -354,5 +366,6 @@ class BlockRaces:
 
     def _report(self, found: list[Found]) -> None:
         name, device = f"shared memory of block {self.block.index}", self.block.grid.chip.ordinal
+        advised = partial(self.launch.advised, self.log)
         for (first, second), ranges in self.launch.pairs(found).items():
-            self.launch.tell(race_in("shared", first, second, name, device, ranges))
+            self.launch.tell(race_in("shared", first, second, name, device, ranges, advised))

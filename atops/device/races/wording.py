@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 from atops.device.call_site import Site
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ("Side", "access_of", "advice", "at_once", "between_blocks", "flown_over", "race_in", "race_of", "site_of")
 
 Side = tuple[Entry, bool]  # an access, and whether it stores
+Advised = Callable[[Entry, Entry], str]
 WHAT_TRANSFERS_DO: Final = {False: "reads", True: "writes"}
 
 
@@ -37,17 +39,19 @@ def site_of(entry: Entry) -> Site | None:
 
 
 def race_in(
-    space: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]], offset: int = -1
+    space: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]],
+    advised: Advised, offset: int = -1,
 ) -> Race:  # fmt: skip
     """Return the race of two accesses to some bytes of "shared" or "global" memory.
 
-    The first side is that whose line comes first in the kernel, whichever thread was quicker.
+    The first side is that whose line comes first in the kernel, whichever thread was quicker. `advised` says what
+    would order two accesses.
     """
     one, other = first[0], second[0]
     if at_once(one) and at_once(other) and one.code is other.code and one.instruction > other.instruction:
         first, second, one, other = second, first, other, one
     kind = "transfer in flight" if flown_over(one, other) else f"race in {space} memory"
-    return race_of(kind, first, second, memory, device, ranges, advice(one, other), offset)
+    return race_of(kind, first, second, memory, device, ranges, advised(one, other), offset)
 
 
 def race_of(
@@ -72,25 +76,79 @@ def access_of(entry: Entry, write: bool) -> Access:
     return Access(str(thread), what, write, site_of(entry), f"kernel {thread.grid.name}", -1, where)
 
 
-def advice(first: Entry, second: Entry) -> str:
-    """Say what would order two accesses of threads."""
+def advice(first: Entry, second: Entry, history: Iterable[Entry] = ()) -> str:
+    """Say what would order two accesses of threads. `history` has what the threads accessed until now, in order."""
     one, other = first.actor, second.actor
     sites = [site for each in (first, second) if (site := site_of(each)) is not None]
     lines = " and ".join(dict.fromkeys(f"line {site.line}" for site in sites))
     if flown_over(first, second):
         return f"`await` the event of the transfer of {sites[0]} before the other access"
     same = getattr(one, "block", None) is getattr(other, "block", None)
-    if not same and not getattr(getattr(one, "grid", None), "cooperative", False):
+    barrier = "`await k.syncthreads()`" if same else "`await k.syncblocks()`"
+    cooperative = same or getattr(getattr(one, "grid", None), "cooperative", False)
+    if " and " in lines and (found := _in_order(first, second, same, history)) is not None:
+        again, now, by_barrier = found
+        here = f"{now} comes first here, and then {again} once more"
+        if by_barrier and cooperative:
+            return f"{here}: {barrier} behind {now}, before {again} comes again, in every thread, would order them"
+        return (
+            f"{here}: `k.signal_add` behind {now}, and `await k.signal_wait` for it before {again} comes again, would "
+            "order them, where every wait in a loop, also one that is there, is for a value of its own pass"
+        )
+    if not cooperative:
         return (
             f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
             "kernel, or launch cooperatively and `await k.syncblocks()` between them; or let the first "
             "`k.signal_write` behind its access, and the second `await k.signal_wait` before its own"
         )
-    barrier = "`await k.syncthreads()`" if same else "`await k.syncblocks()`"
     if " and " not in lines:
         return (
             f"{lines} meets itself: {barrier} between what all threads load there and what they store (in a loop "
             "between its passes, too) would order them; where all of them store to the same bytes, as a sum does, give "
             "each thread bytes of its own, and let one add them up behind the barrier, or use `k.signal_add`"
         )
-    return f"{barrier} between them ({lines}), in every thread, would order them"
+    return (
+        f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back "
+        "to them, one before each of the two"
+    )
+
+
+def _in_order(first: Entry, second: Entry, same: bool, history: Iterable[Entry]) -> tuple[str, str, bool] | None:
+    """Return two lines of which the one is before the other already: what races is the other, and then the one again.
+
+    This is so if it was when threads first came to the other one, so that only the way back lacks an order. The third
+    is whether barriers put it there. `same`: two threads of one block race, not of two.
+    """
+    lines = [each.line for side in (first, second) if (each := site_of(side)) is not None]
+    places: dict[tuple[CodeType | None, int], int] = {}
+    by_line: dict[int, list[Entry]] = {line: [] for line in lines}
+    for entry in history:
+        place = entry.code, entry.instruction
+        if place not in places:
+            site = site_of(entry) if entry.code in (first.code, second.code) else None
+            places[place] = -1 if site is None else site.line
+        if (line := places[place]) in by_line:
+            by_line[line].append(entry)
+    for (again, side), now in zip(zip(lines, (first, second), strict=True), lines[::-1], strict=True):
+        began = side.begin  # what its thread did there before it last met others
+        if (
+            by_line[now]
+            and any(each.begin.thread == began.thread and each.begin is not began for each in by_line[again])
+            and (by_barrier := _is_before(by_line[again], by_line[now], same)) is not None
+        ):
+            return f"line {again}", f"line {now}", by_barrier
+    return None
+
+
+def _is_before(early: Sequence[Entry], late: Sequence[Entry], same: bool) -> bool | None:
+    """Tell whether barriers put some of the early accesses before the first of the late ones; None: nothing does."""
+    begin = late[0].begin
+    if all(each.begin.thread == begin.thread for each in early):  # one thread does all of these
+        begin = next((each.begin for each in late if each.begin.thread != begin.thread), begin)
+    for each in early:
+        end = each.end
+        if end is None or end.thread == begin.thread or (end.block == begin.block) is not same:
+            continue
+        if before(end, begin):
+            return end.grid_phase < begin.grid_phase or (same and end.block_phase < begin.block_phase)
+    return None

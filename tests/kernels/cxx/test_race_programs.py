@@ -148,3 +148,35 @@ def test_the_race_is_named_and_the_twin_is_clean(module: Any, name: str) -> None
         assert PROGRAMS[name][2] in kinds, (options, kinds)
         report = _report(module, f"{name}_twin", **options)
         assert report.verdict == "clean", (options, str(report))
+
+
+WAVE = """
+__global__ void wave(int *x) {
+    __shared__ int s[4];
+    int me = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        %s
+        s[me] = me + i;
+        __syncthreads();
+        x[me] += s[3 - me];
+    }
+}
+"""
+
+
+def test_advice_for_a_loop_holds_when_it_is_followed() -> None:
+    """A barrier before each of the two lines: the one that is there already is not enough."""
+
+    async def main(text: str) -> list[int]:
+        module = k.compile_source(text, "wave.cpp").module()
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.zeros(4, np.int32)
+            stream.launch(module.function("wave"), (1, 4), x)
+            return (await stream.fetch(x)).tolist()
+
+    atops.run(main, EmulatorOptions(detect=True), WAVE % "")
+    (race,) = atops.report().races
+    assert "`__syncthreads()` between them (line 7 and line 9)" in race.advice
+    assert "in a loop that comes back to them, one before each of the two" in race.advice
+    assert atops.run(main, EmulatorOptions(detect=True), WAVE % "__syncthreads();") == [12, 9, 6, 3]
+    assert atops.report().verdict == "clean"
