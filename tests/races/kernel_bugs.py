@@ -139,7 +139,7 @@ async def tree(out: Any, right: int) -> None:
             await k.syncthreads()
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "and both store: the bytes overlap; give each thread bytes of its own")
 async def overlapping_slices(out: Any, right: int) -> None:
     """The part of each thread is one element too long."""
     s, me = k.shared(64, np.int32), k.threadIdx.x
@@ -147,7 +147,7 @@ async def overlapping_slices(out: Any, right: int) -> None:
     await k.syncthreads()
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "and both store: the bytes overlap; give each thread bytes of its own")
 async def columns(out: Any, right: int) -> None:
     """Two threads store into one column of a matrix."""
     s, me = k.shared((8, 12), np.int32), k.threadIdx.x
@@ -155,7 +155,7 @@ async def columns(out: Any, right: int) -> None:
     await k.syncthreads()
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "and both store: the bytes overlap; give each thread bytes of its own")
 async def every_other(out: Any, right: int) -> None:
     """The twin's threads store the even and the odd elements; the bug's all the even ones."""
     s, me = k.shared(64, np.int32), k.threadIdx.x
@@ -164,7 +164,7 @@ async def every_other(out: Any, right: int) -> None:
     await k.syncthreads()
 
 
-@bug(SHARED, "syncthreads")
+@bug(SHARED, "and both store: the bytes overlap; give each thread bytes of its own")
 async def masked(out: Any, right: int) -> None:
     """Index arrays of two threads have an element in common."""
     s, me = k.shared(64, np.int32), k.threadIdx.x
@@ -238,7 +238,7 @@ async def counter(out: Any, right: int) -> None:
     out[k.threadIdx.x * right] += 1  # 1 2
 
 
-@bug(GLOBAL, "blocks", config=(2, 12))
+@bug(GLOBAL, "second kernel, or use `k.signal_add`", config=(2, 12))
 async def counter_of_blocks(out: Any, right: int) -> None:
     """Thread 0 of each block adds to one element."""
     if k.threadIdx.x == 0:
@@ -266,7 +266,7 @@ async def halo(out: Any, right: int) -> None:
         out[first + 36 * right] = edge  # 2
 
 
-@bug(GLOBAL, "syncthreads")
+@bug(GLOBAL, "and both store: the bytes overlap; give each thread bytes of its own")
 async def deslice_windows(out: Any, right: int) -> None:
     """Windows of two threads overlap in a column."""
     me, tile = k.threadIdx.x, k.local((2, 2), np.int32)
@@ -302,13 +302,13 @@ async def not_waited_signal(out: Any, right: int) -> None:
         out[8] = out[0]  # 2
 
 
-@bug(GLOBAL, "syncthreads")
+@bug(GLOBAL, "and both store: the bytes overlap; give each thread bytes of its own")
 async def guard(out: Any, right: int) -> None:
     """The last thread's part goes into the first one's, for the index wraps too early."""
     out[k.threadIdx.x % (12 if right else 11)] = 1 + k.threadIdx.x  # 1 2
 
 
-@bug(GLOBAL, "syncthreads")
+@bug(GLOBAL, "and both store: the bytes overlap; give each thread bytes of its own")
 async def transposed_index(out: Any, right: int) -> None:
     """Rows and columns are mixed up, so threads meet on the diagonal's neighbours."""
     me = k.threadIdx.x
@@ -369,7 +369,7 @@ async def two_transfers(out: Any, right: int) -> None:
         await event
 
 
-@bug(FLIGHT, "await")
+@bug(FLIGHT, "before the barrier or signal that the other access comes behind")
 async def barrier_is_no_wait(out: Any, right: int) -> None:
     """A barrier stands between a transfer and its readers, and its wait behind both."""
     s, me = k.shared(12, np.int32), k.threadIdx.x
@@ -412,7 +412,7 @@ async def numpy_on_a_target(out: Any, right: int) -> None:
 # ---- contexts
 
 
-@bug(CONTEXT, "context")
+@bug(CONTEXT, "give each thread a context of its own, or")
 async def shared_context(out: Any, right: int) -> None:
     """Threads use the block's one context one after the other, but nothing says which first."""
     ctx, me = k.shared_dte_ctx(), k.threadIdx.x

@@ -169,3 +169,37 @@ def test_of_a_kernel_that_fails_not_all_was_seen() -> None:
     assert atops.report().verdict == "inconclusive" and "kernel wait" in atops.report().escapes[0]
     atops.run(main, atops.EmulatorOptions(detect=True), 1)
     assert atops.report().verdict == "clean"
+
+
+def test_threads_of_two_devices_are_told_apart() -> None:
+    """A thread of the one and the same thread of the other: both sides name their device."""
+
+    @k.cooperative
+    async def swap(mine: Any, other: Any, right: int) -> None:
+        mine[0] = 3
+        if right:
+            await k.syncblocks()
+        mine[1] = other[0]
+
+    async def main(right: int) -> None:
+        one, two = atops.Device(0), atops.Device(1)
+        one.enable_peer_access(two)
+        two.enable_peer_access(one)
+        async with one.create_stream() as first, two.create_stream() as second:
+            x, y = one.zeros(2, np.int32), two.zeros(2, np.int32)
+            await one.wait()
+            await two.wait()
+            atops.launch_together(
+                [(first, swap, (1, 1), x, y, right), (second, swap, (1, 1), y, x, right)], cooperative=True
+            )
+            await first
+            await second
+
+    options = atops.EmulatorOptions(detect=True, devices=2)
+    atops.run(main, options, 0)
+    for race in atops.report().races:
+        assert {race.first.actor[-8:], race.second.actor[-8:]} == {"device 0", "device 1"}
+        assert "`await k.syncblocks()` between them" in race.advice
+    assert atops.report().verdict == "race"
+    atops.run(main, options, 1)
+    assert atops.report().verdict == "clean"

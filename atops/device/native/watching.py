@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from atops.device.call_site import Site
 from atops.device.native.library import NativeModule, Range, runtime_library
-from atops.device.races.detector import CONTEXT, UNWRITTEN
+from atops.device.races.detector import CONTEXT, OWN_CONTEXTS, UNWRITTEN
 from atops.device.races.race import Access, Race, merged
 from atops.device.races.thread_races import NEVER_WAITED
+from atops.device.races.wording import meet, meets_itself
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -165,26 +166,24 @@ class Watching:
             return "store to these bytes before they are read: a scratchpad begins with what the last kernel left there"
         if found.kind == NEVER:
             return "tops::wait for the event of the transfer before the thread ends"
-        if found.kind == IN_FLIGHT:
-            return f"tops::wait for the event of the transfer of {first.site} before the other access"
         assert first.thread is not None and second.thread is not None, "both are a thread's"
-        if first.thread[0] == second.thread[0]:
-            remedy = _barriers("`__syncthreads()`", lines)
-        elif self._grid.cooperative:
-            remedy = _barriers("`__syncblocks()`", lines)
-        else:
-            remedy = (
-                f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
-                "kernel, or launch cooperatively with `__syncblocks()` between them"
-            )
-        return f"{remedy}; or give each thread a context of its own" if found.kind == ONE_CONTEXT else remedy
-
-
-def _barriers(barrier: str, lines: str) -> str:
-    return (
-        f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back to them, one "
-        "before each of the two"
-    )
+        if found.kind == IN_FLIGHT:
+            event = f"tops::wait for the event of the transfer of {first.site}"
+            if first.thread == second.thread:
+                return f"{event} before the other access"
+            return f"{event} in the thread that issues it, with a barrier behind that, before the other access"
+        if found.kind == ONE_CONTEXT:
+            return OWN_CONTEXTS
+        one_block = first.thread[0] == second.thread[0]
+        barrier = "`__syncthreads()`" if one_block else "`__syncblocks()`" if self._grid.cooperative else ""
+        if " and " not in lines:
+            return meets_itself(lines, first.write and second.write, barrier)
+        if barrier:
+            return meet(lines, barrier)
+        return (
+            f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
+            "kernel, or launch cooperatively with `__syncblocks()` between them"
+        )
 
 
 def _bounds(allocation: Allocation) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
 from atops.device.races.unwritten import Unwritten
-from atops.device.races.wording import Side, advice, at_once, between_blocks, flown_over, race_in, race_of, site_of
+from atops.device.races.wording import Side, advice, at_once, flown_over, race_in, race_of, reach, site_of
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -33,6 +33,7 @@ __all__ = ("LAST", "MOST_PARTS", "BlockRaces", "LaunchDetector", "Touched")
 LAST: Final = 1 << 30  # the part of a launch that its end ends
 SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number)
 CONTEXT: Final = "one DTE context, no order"
+OWN_CONTEXTS: Final = "give each thread a context of its own, or let them use this one in turns, a barrier between them"
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
 
 # An allocation, bytes of it, whether they were stored to, a line, whether the program says that it may meet others, and
@@ -82,8 +83,8 @@ class LaunchDetector:
         self.log = AccessLog(keeps_uses=True)  # of global memory
         self.memories: dict[int, Allocation] = {}  # in which it lies, by address
         self._touched: list[Touched] = []
-        self._advice: dict[object, str] = {}  # by the two places, and whether in one block
-        self._told: dict[object, bool] = {}  # by lines: whether threads of two blocks met there
+        self._advice: dict[object, str] = {}  # by the two places, and how they meet there
+        self._told: dict[object, int] = {}  # by lines: how far apart the threads were that met there
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._changes: dict[object, Changes[Known]] = {}  # of signals
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
@@ -205,9 +206,8 @@ class LaunchDetector:
             last = self._users.get(context)
             self._users[context] = mine
             if last is not None and last.begin.thread != mine.begin.thread and not before(last.begin, mine.begin):
-                remedy = f"{advice(last, mine)}; or give each thread a context of its own"
                 device = thread.grid.chip.ordinal
-                self.tell(race_of(CONTEXT, (last, True), (mine, True), repr(context), device, (), remedy))
+                self.tell(race_of(CONTEXT, (last, True), (mine, True), repr(context), device, (), OWN_CONTEXTS))
 
     def make_room(self) -> None:
         """Compare the oldest accesses to global memory: there are very many."""
@@ -249,16 +249,16 @@ class LaunchDetector:
     def tell(self, race: Race) -> None:
         """Hand on a race, unless the same two lines have been told of.
 
-        Where they meet within a block and between blocks, too, the latter is told: it needs the wider barrier.
+        Where they meet within a thread or a block and farther apart, too, the latter is told: it needs a wider barrier.
         """
-        key, wide = race.key, between_blocks(race)
+        key, far = race.key, reach(race)
         if key not in self._told:
             self.races.append(race)
-        elif wide and not self._told[key]:
+        elif far > self._told[key]:
             self.races = [race if each.key == key else each for each in self.races]
         else:
             return
-        self._told[key] = wide
+        self._told[key] = far
 
     def pairs(self, found: list[Found]) -> dict[tuple[Side, Side], list[tuple[int, int]]]:
         """Return the bytes of each pair of accesses that race; count what is relaxed, or stores one value twice."""
@@ -286,10 +286,11 @@ class LaunchDetector:
         for start, stop in ranges:
             unwritten.bytes.remove(start, stop)  # told of once
 
-    def advised(self, log: AccessLog, first: Entry, second: Entry) -> str:
+    def advised(self, log: AccessLog, first: Side, second: Side) -> str:
         """Say what would order two accesses in a log: for two places the first answer, which saw how they began."""
-        same = first.begin.block == second.begin.block
-        key = first.code, first.instruction, second.code, second.instruction, same, flown_over(first, second)
+        one, other = first[0], second[0]
+        how = first[1], second[1], one.begin.block == other.begin.block, flown_over(one, other)
+        key = one.code, one.instruction, other.code, other.instruction, one.begin.thread == other.begin.thread, *how
         if (found := self._advice.get(key)) is None:
             found = self._advice[key] = advice(first, second, log.history())
         return found

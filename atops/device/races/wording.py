@@ -14,10 +14,13 @@ from atops.device.races.race import Access, Race, merged
 if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("Side", "access_of", "advice", "at_once", "between_blocks", "flown_over", "race_in", "race_of", "site_of")
+__all__ = (
+    "Side", "access_of", "advice", "at_once", "flown_over", "meet", "meets_itself", "race_in", "race_of", "reach",
+    "site_of",
+)  # fmt: skip
 
 Side = tuple[Entry, bool]  # an access, and whether it stores
-Advised = Callable[[Entry, Entry], str]
+Advised = Callable[[Side, Side], str]
 WHAT_TRANSFERS_DO: Final = {False: "reads", True: "writes"}
 
 
@@ -51,42 +54,53 @@ def race_in(
     if at_once(one) and at_once(other) and one.code is other.code and one.instruction > other.instruction:
         first, second, one, other = second, first, other, one
     kind = "transfer in flight" if flown_over(one, other) else f"race in {space} memory"
-    return race_of(kind, first, second, memory, device, ranges, advised(one, other), offset)
+    return race_of(kind, first, second, memory, device, ranges, advised(first, second), offset)
 
 
 def race_of(
     kind: str, first: Side, second: Side, memory: str, device: int, ranges: Iterable[tuple[int, int]], remedy: str,
     offset: int = -1,
 ) -> Race:  # fmt: skip
-    """Return a race, with both sides in words."""
-    return Race(kind, access_of(*first), access_of(*second), memory, device, merged(ranges), remedy, offset)
+    """Return a race, with both sides in words. Threads of two devices are told apart by these."""
+    chips = {each[0].actor.grid.chip for each in (first, second)}  # type: ignore[attr-defined]  # each is a thread's
+    one, other = (access_of(*each, len(chips) > 1) for each in (first, second))
+    return Race(kind, one, other, memory, device, merged(ranges), remedy, offset)
 
 
-def between_blocks(race: Race) -> bool:
-    """Tell whether the threads of a race are in two blocks, or on two devices."""
-    first, second = race.first.thread, race.second.thread
-    return first is not None and second is not None and first[0] != second[0]
+def reach(race: Race) -> int:
+    """Return how far apart the threads of a race are: 0 for one, 1 in a block, 2 in two blocks, or on two devices."""
+    one, other = race.first, race.second
+    if one.thread is None or other.thread is None or (one.thread == other.thread and one.command == other.command):
+        return 0
+    return 1 if one.thread[0] == other.thread[0] and one.command == other.command else 2
 
 
-def access_of(entry: Entry, write: bool) -> Access:
+def access_of(entry: Entry, write: bool, names_device: bool = False) -> Access:
     """Return one side of a race."""
     what = f"{entry.what} {WHAT_TRANSFERS_DO[write]}" if isinstance(entry, Flight) else entry.what
     thread: KernelThread = entry.actor  # type: ignore[assignment]  # a kernel has no others
     where = thread.block.linear, thread.linear
-    return Access(str(thread), what, write, site_of(entry), f"kernel {thread.grid.name}", -1, where)
+    device = f" on device {thread.grid.chip.ordinal}" if names_device else ""
+    return Access(f"{thread}{device}", what, write, site_of(entry), f"kernel {thread.grid.name}{device}", -1, where)
 
 
-def advice(first: Entry, second: Entry, history: Iterable[Entry] = ()) -> str:
+def advice(first: Side, second: Side, history: Iterable[Entry] = ()) -> str:
     """Say what would order two accesses of threads. `history` has what the threads accessed until now, in order."""
-    one, other = first.actor, second.actor
-    sites = [site for each in (first, second) if (site := site_of(each)) is not None]
+    (one, stores), (other, too) = first, second
+    thread: KernelThread = one.actor  # type: ignore[assignment]  # both are a thread's
+    sites = [site for each in (one, other) if (site := site_of(each)) is not None]
     lines = " and ".join(dict.fromkeys(f"line {site.line}" for site in sites))
-    if flown_over(first, second):
-        return f"`await` the event of the transfer of {sites[0]} before the other access"
-    same = getattr(one, "block", None) is getattr(other, "block", None)
+    if flown_over(one, other):
+        event = f"`await` the event of the transfer of {sites[0]}"
+        if other.begin.thread == one.begin.thread:
+            return f"{event} before the other access"
+        return f"{event} before the barrier or signal that the other access comes behind, in the thread that issues it"
+    same = one.begin.block == other.begin.block
+    cooperative = same or thread.grid.cooperative
     barrier = "`await k.syncthreads()`" if same else "`await k.syncblocks()`"
-    cooperative = same or getattr(getattr(one, "grid", None), "cooperative", False)
-    if " and " in lines and (found := _in_order(first, second, same, history)) is not None:
+    if " and " not in lines:
+        return meets_itself(lines, stores and too, barrier if cooperative else "", ", or use `k.signal_add`")
+    if (found := _in_order(one, other, same, history)) is not None:
         again, now, by_barrier = found
         here = f"{now} comes first here, and then {again} once more"
         if by_barrier and cooperative:
@@ -95,21 +109,43 @@ def advice(first: Entry, second: Entry, history: Iterable[Entry] = ()) -> str:
             f"{here}: `k.signal_add` behind {now}, and `await k.signal_wait` for it before {again} comes again, would "
             "order them, where every wait in a loop, also one that is there, is for a value of its own pass"
         )
-    if not cooperative:
+    if cooperative:
+        return meet(lines, barrier)
+    return (
+        f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
+        "kernel, or launch cooperatively and `await k.syncblocks()` between them; or let the first "
+        "`k.signal_write` behind its access, and the second `await k.signal_wait` before its own"
+    )
+
+
+def meet(lines: str, barrier: str) -> str:
+    """Say that a barrier would order two lines."""
+    return (
+        f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back to them, one "
+        "before each of the two"
+    )
+
+
+def meets_itself(line: str, stores: bool, barrier: str, counting: str = "") -> str:
+    """Say what would order what threads do at one line, where both store or one loads. `barrier` is "" without one.
+
+    `counting` is what else adds numbers up.
+    """
+    if stores:
         return (
-            f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
-            "kernel, or launch cooperatively and `await k.syncblocks()` between them; or let the first "
-            "`k.signal_write` behind its access, and the second `await k.signal_wait` before its own"
+            f"{line} meets itself, and both store: the bytes overlap; give each thread bytes of its own, and where it "
+            f"is a sum, let one thread add them up later{counting}"
         )
-    if " and " not in lines:
+    if not barrier:
         return (
-            f"{lines} meets itself: {barrier} between what all threads load there and what they store (in a loop "
-            "between its passes, too) would order them; where all of them store to the same bytes, as a sum does, give "
-            "each thread bytes of its own, and let one add them up behind the barrier, or use `k.signal_add`"
+            f"{line} meets itself, and blocks of one launch run in any order: where it is a sum, give each thread "
+            f"bytes of its own and add them up in a second kernel{counting}; where it stores what other threads load, "
+            "store to other bytes than those"
         )
     return (
-        f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back "
-        "to them, one before each of the two"
+        f"{line} meets itself: {barrier} between what all threads load there and what they store (in a loop between "
+        "its passes, too) would order them; where all of them store to the same bytes, as a sum does, give each thread "
+        f"bytes of its own, and let one add them up behind the barrier{counting}"
     )
 
 

@@ -108,6 +108,11 @@ PROGRAMS = {
         "race in shared memory",
     ),
 }
+ADVICE = {  # of some of them
+    "two_copies": "both store: the bytes overlap; give each thread bytes of its own",
+    "overwrite_in_flight": "in the thread that issues it, with a barrier behind that",
+    "neighbour": "meets itself: `__syncthreads()` between what all threads load there and what they store",
+}
 MODES: tuple[dict[str, Any], ...] = ({}, {"seed": 3}, {"dte": "eager"})
 
 pytestmark = pytest.mark.slow
@@ -144,8 +149,10 @@ def _report(module: Any, name: str, **options: Any) -> atops.Report:
 def test_the_race_is_named_and_the_twin_is_clean(module: Any, name: str) -> None:
     """Whatever the order of turns, and whenever transfers take effect."""
     for options in MODES:
-        kinds = [each.kind for each in _report(module, name, **options).races]
+        races = _report(module, name, **options).races
+        kinds = [each.kind for each in races]
         assert PROGRAMS[name][2] in kinds, (options, kinds)
+        assert any(ADVICE.get(name, "") in each.advice for each in races), races
         report = _report(module, f"{name}_twin", **options)
         assert report.verdict == "clean", (options, str(report))
 
