@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <type_traits>
+
 namespace atops {
 
 inline uint32_t bits_of(float value) {
@@ -55,11 +57,14 @@ struct Narrow {
     constexpr Narrow(Number value) : bits(narrow(static_cast<float>(value))) {}
     operator float() const { return widen(bits); }
 
-#define ATOPS_BINARY(op) \
-    friend Narrow operator op(Narrow x, Narrow y) { return Narrow(float(x) op float(y)); } \
-    Narrow &operator op##=(Narrow y) { return *this = Narrow(float(*this) op float(y)); }
-    ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)
-#undef ATOPS_BINARY
+    // What is added to it is rounded once, with the sum.
+#define ATOPS_ASSIGNED(op) \
+    Narrow &operator op##=(Narrow y) { return *this = Narrow(float(*this) op float(y)); } \
+    template <class Number> \
+        requires std::is_arithmetic_v<Number> \
+    Narrow &operator op##=(Number y) { return *this = Narrow(float(*this) op y); }
+    ATOPS_ASSIGNED(+) ATOPS_ASSIGNED(-) ATOPS_ASSIGNED(*) ATOPS_ASSIGNED(/)
+#undef ATOPS_ASSIGNED
     Narrow operator-() const {
         Narrow made;
         made.bits = bits ^ 0x8000;
@@ -67,7 +72,27 @@ struct Narrow {
     }
     Narrow &operator++() { return *this = Narrow(float(*this) + 1.0f); }
     Narrow &operator--() { return *this = Narrow(float(*this) - 1.0f); }
+    Narrow operator++(int) {
+        Narrow before = *this;
+        ++*this;
+        return before;
+    }
+    Narrow operator--(int) {
+        Narrow before = *this;
+        --*this;
+        return before;
+    }
 };
+
+// Of two of one type the result has that type. With any other number it is computed as a float's is: as templates these
+// functions take no operand that has to be converted.
+#define ATOPS_BINARY(op) \
+    template <float (*widen)(uint16_t), uint16_t (*narrow)(float)> \
+    inline Narrow<widen, narrow> operator op(Narrow<widen, narrow> x, Narrow<widen, narrow> y) { \
+        return Narrow<widen, narrow>(float(x) op float(y)); \
+    }
+ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)
+#undef ATOPS_BINARY
 
 using half = Narrow<widened_half, rounded_half>;
 using brain = Narrow<widened_brain, rounded_brain>;

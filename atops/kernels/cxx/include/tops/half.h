@@ -21,7 +21,26 @@ struct Rounded {
     Rounded &operator*=(From from) { return *this = Rounded(float(*this) * float(from)); }
     template <class From>
     Rounded &operator/=(From from) { return *this = Rounded(float(*this) / float(from)); }
+    Rounded &operator++() { return *this += 1.0f; }
+    Rounded &operator--() { return *this -= 1.0f; }
+    Rounded operator++(int) {
+        Rounded before = *this;
+        ++*this;
+        return before;
+    }
+    Rounded operator--(int) {
+        Rounded before = *this;
+        --*this;
+        return before;
+    }
 };
+
+// Of two of one type the result has that type; with any other number it is computed as a float's is.
+#define ATOPS_BINARY(op) \
+    template <class Number> \
+    inline Rounded<Number> operator op(Rounded<Number> x, Rounded<Number> y) { return float(x) op float(y); }
+ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)
+#undef ATOPS_BINARY
 
 using half = Rounded<atops::half>;
 using bfloat = Rounded<atops::brain>;

@@ -1,0 +1,52 @@
+"""Arithmetic of the half and bf16 types: with their own type, and with every other number."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.device.native.toolchain import NAMED
+
+pytestmark = pytest.mark.slow  # the compiler is called for each
+
+ARITHMETIC = """
+#include <tops.h>
+template <class T, class U> constexpr bool same = std::is_same_v<T, U>;
+template <class T> __device__ int wrong() {
+    T a(2.5f), b(0.75f), c = a;
+    static_assert(same<decltype(a + b), T> && same<decltype(a * b), T>);
+    static_assert(same<decltype(a + 1.0f), float> && same<decltype(2 * a), float> && same<decltype(a / 2.0), double>);
+    int bad = 0;
+    auto wants = [&](double found, double wanted) { bad += found != wanted; };
+    wants(a + b, 3.25), wants(a - b, 1.75), wants(a * b, 1.875), wants(b / a, float(T(0.3f)));
+    wants(a + 1.0f, 3.5), wants(1.0f + a, 3.5), wants(a - 1.0f, 1.5), wants(4.0f / a, 1.6f), wants(a + 1.0, 3.5);
+    wants(a * 2, 5), wants(2 * a, 5), wants(a / 2, 1.25), wants(3L - a, 0.5), wants(a * 2u, 5), wants(a + true, 3.5);
+    wants(c++, 2.5), wants(c, 3.5), wants(++c, 4.5), wants(c--, 4.5), wants(c, 3.5), wants(--c, 2.5);
+    c += 1, wants(c, 3.5), c -= 0.5, wants(c, 3), c *= a, wants(c, 7.5), c /= 2.0f, wants(c, 3.75);
+    T more = a * 2 + b * 0.5f, most = -a;
+    wants(more, 5.375), wants(most, -2.5), wants(a < 3 && a >= b && a != 1.0f && 2.0 < a, 1);
+    return bad;
+}
+__global__ void arithmetic(int *x) {
+    x[0] = wrong<__fp16>(), x[1] = wrong<__bf16>(), x[2] = wrong<tops::half>(), x[3] = wrong<tops::bfloat>();
+    __fp16 tiny(1.0f);
+    tiny += 0.0004885f;  // more than half a step of one: rounded once, with the sum
+    x[4] = tiny == 1.0f;
+    x[5] = tops::half(1.5f) + __fp16(1.5f) != 3;
+}
+"""
+
+
+@pytest.mark.parametrize("command", ["g++", "clang++"])
+def test_arithmetic(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
+    """The values, and the types: two of one type keep it, with another number it is as with a float."""
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv(NAMED, command)
+    module = k.compile_source(ARITHMETIC, "arithmetic.tops").module()
+    assert run("", "arithmetic", (1, 1), np.full(6, 9, np.int32), module=module).tolist() == [0] * 6
