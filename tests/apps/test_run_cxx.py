@@ -143,7 +143,8 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         auto add = compiled("template <class T> __global__ void add(T *y, T v){ y[0] += v; }", "add.cu", "add<double>");
         topsMemset(w, 0, 8); topsModuleLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, one, nullptr);
         struct { double *w; double v; } packed = {w, 2}; size_t size = sizeof packed;
-        void *extra[] = {(void *)1, &packed, (void *)2, &size, (void *)3};
+        void *extra[] = {TOPS_LAUNCH_PARAM_BUFFER_POINTER, &packed, TOPS_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                         TOPS_LAUNCH_PARAM_END};
         topsModuleLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra);
         topsMemcpy(&h, w, 8, topsMemcpyDeviceToHost); printf("%g\\n", h);
         auto twice = compiled("from atops import kernels as k\\nimport numpy as np\\n@k.kernel\\n"

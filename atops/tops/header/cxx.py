@@ -163,6 +163,8 @@ def _flags() -> Iterator[str]:
     for name, value in vars(constants).items():
         if name in STREAMS:
             yield f"#define {name} (reinterpret_cast<topsStream_t>({value}))"
+        elif name.startswith("TOPS_LAUNCH_PARAM_"):  # among the pointers of `extra`
+            yield f"#define {name} (reinterpret_cast<void *>({value}))"
         elif name.startswith(("tops", "TOPS")) and isinstance(value, int):
             kind = "unsigned" if value >= 0 else "int"
             yield f"constexpr {kind} {name} = {value}{'u' if value > 0x7FFFFFFF else ''};"

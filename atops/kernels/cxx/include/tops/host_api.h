@@ -652,9 +652,9 @@ constexpr unsigned topsCooperativeLaunchMultiDeviceNoPostSync = 2;
 constexpr int topsCpuDeviceId = -1;
 constexpr int topsInvalidDeviceId = -2;
 constexpr unsigned topsExtAnyOrderLaunch = 1;
-constexpr unsigned TOPS_LAUNCH_PARAM_BUFFER_POINTER = 1;
-constexpr unsigned TOPS_LAUNCH_PARAM_BUFFER_SIZE = 2;
-constexpr unsigned TOPS_LAUNCH_PARAM_END = 3;
+#define TOPS_LAUNCH_PARAM_BUFFER_POINTER (reinterpret_cast<void *>(1))
+#define TOPS_LAUNCH_PARAM_BUFFER_SIZE (reinterpret_cast<void *>(2))
+#define TOPS_LAUNCH_PARAM_END (reinterpret_cast<void *>(3))
 constexpr unsigned topsIpcMemLazyEnablePeerAccess = 0;
 constexpr unsigned TOPS_IPC_HANDLE_SIZE = 64;
 constexpr unsigned TOPS_SHAPE_INFER_MAX_DIMS = 8;
