@@ -39,16 +39,17 @@ INCLUDE = Path(__file__).parent / "include"
 _OURS = frozenset((".h", ".cpp", ".py"))
 # -g1, lines only: faults of the processor are told with theirs. Compilers take half of the widest registers by default.
 # No arithmetic of floats traps here; where it could, g++ would leave loops with conditions in them as they are. A call
-# at the end of a function stays a call: the line of its fault is the one that it returns to.
+# at the end of a function stays a call: the line of its fault is the one that it returns to. A loop without an end
+# stays, too: compilers of C++ may take it that there is none.
 OPTIMISED = (
-    "-O2", "-ftree-vectorize", "-fno-trapping-math", "-fno-optimize-sibling-calls", "-g1",
+    "-O2", "-ftree-vectorize", "-fno-trapping-math", "-fno-optimize-sibling-calls", "-fno-finite-loops", "-g1",
     *(["-mprefer-vector-width=512"] if machine() in ("x86_64", "AMD64") else []),
 )  # fmt: skip
 SEEN = "-fsanitize=thread"
 # Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
 # some accesses of what is. The sanitizer's own library is not linked.
 WATCHED = (
-    "-O1", "-fno-optimize-sibling-calls", "-g1", SEEN,
+    "-O1", "-fno-optimize-sibling-calls", "-fno-finite-loops", "-g1", SEEN,
     "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")

@@ -137,7 +137,10 @@ def test_arguments_are_checked() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", ["while (true) x[0] += 1;", "while (x[0] < 1) __syncthreads();"])
+@pytest.mark.parametrize("body", [
+    "while (true) x[0] += 1;", "while (x[0] < 1) __syncthreads();",
+    "float *y = (float *)x; for (;;) { if (y[1] == 3) break; }",
+])  # fmt: skip
 def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
     """By an abort, in the middle of its loop; then the clusters are free."""
     text = f"__global__ void spin(volatile float *x) {{ {body} }}\n__global__ void right(float *x) {{ x[0] = 7; }}"
