@@ -249,3 +249,13 @@ def test_registers_compile(module: Any, run: Callable[..., Any]) -> None:
     """What intrinsics give goes into any type and computes; the first one that is reached is a fault."""
     with pytest.raises(LaunchFailure, match=r"vectors.tops:75.*called __dtu_s_movsr2targ"):
         run("", "registers", (1, 1), np.zeros(1, np.int32), module=module)
+
+
+def test_the_header_of_the_runtime_alone(run: Callable[..., Any]) -> None:
+    """It brings the names of published kernels, and std::string."""
+    text = """#include <tops/tops_runtime.h>
+    int letters(std::string text) { return int(text.size()); }
+    __global__ void f(int *x) {
+        tops::vstore(tops::vadd(tops::vload<vint>(x), tops::vbroadcast<vint>(letters("four"))), x);
+    }"""
+    assert run(text, "f", (1, 1), np.arange(32, dtype=np.int32)).tolist() == list(range(4, 36))

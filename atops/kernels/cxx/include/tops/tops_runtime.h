@@ -1,4 +1,6 @@
-// The host side of the runtime; the language itself is there already.
+// The host side of the runtime, and what the chip's header brings along: all that tops.h does, and std::string.
 #pragma once
 
-#include "tops/host_api.h"
+#include <string>
+
+#include "../tops.h"
