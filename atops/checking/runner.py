@@ -29,6 +29,7 @@ from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
+from atops.runtime.executors.ending import EndingTasks
 from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_selectors, setting_aside
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
@@ -158,7 +159,8 @@ class Runner:
             enter(driver, board_of(driver))
             program = drive(main, arguments, driver, results, interrupts)
             try:
-                loop.run_until_complete(loop.create_task(interrupts.watch(program, executor), context=context))
+                with EndingTasks(executor, driver.aclose):
+                    loop.run_until_complete(loop.create_task(interrupts.watch(program, executor), context=context))
             finally:
                 leave(driver)
                 self._note_races(driver)
@@ -170,7 +172,7 @@ class Runner:
         Where it calls `asyncio.run`, the steps run there, and where `atops.run`, under the same chooser.
         """
         before, asyncio_run, thread = DEFAULT[:], asyncio.run, threading.get_ident()
-        with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: executor.loop) as runner, EndingTasks(executor):
 
             def run_here(main: Any, **how: Any) -> Any:
                 return runner.run(main) if threading.get_ident() == thread else asyncio_run(main, **how)

@@ -14,6 +14,7 @@ from atops.base.waiting.current_loop import running_loop_adapter
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
+from atops.runtime.executors.ending import EndingTasks
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.schedules.choosing import ScheduledExecutor
@@ -82,7 +83,8 @@ def run(
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
             program = drive(main, arguments, driver, results, interrupts)
             try:
-                runner.run(interrupts.watch(program, executor))
+                with EndingTasks(executor, driver.aclose):
+                    runner.run(interrupts.watch(program, executor))
             except BaseException as error:
                 if isinstance(executor, ScheduledExecutor):
                     _note(error, executor)
@@ -100,6 +102,7 @@ def _enter(driver: Driver) -> None:
     enter(driver, board)
     if board.detector is not None and isinstance(board.executor, InlineExecutor):
         board.executor.deadlocked = board.detector.tasks_stand
+        board.executor.sees_rest = True
 
 
 def _looked_at(main: object, options: EmulatorOptions | None, backend: str) -> EmulatorOptions:

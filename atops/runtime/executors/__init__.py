@@ -6,4 +6,5 @@ threaded     one driver thread, and lanes of worker threads
 inline       one loop in one thread, in an order that a seed repeats
 kernel_lane  the threads that step the blocks of a device
 standing     where the tasks stand of which none can go on, and whether a thread may let one
+ending       the end of the tasks that a run leaves, within bounds
 """

@@ -53,6 +53,8 @@ ENDLESS = 10_000
 # on, where that is a share of all that the process has made before. One of five hundred collects all.
 COLLECT = 200
 OLDER = 1 if sys.version_info < (3, 14) else 0
+# Turns of the loop after which tasks are abandoned that go on although they were cancelled.
+MOST_TURNS = 100_000
 # Seconds between two looks at the other threads, while nothing but them may let a task go on.
 LOOK = 0.1
 # In a run no collection comes by itself before a step has made so many objects: some hundred megabytes.
@@ -84,6 +86,8 @@ class InlineExecutor(Executor):
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
         self.deadlocked: Callable[[list[Access]], None] | None = None  # told of tasks that nothing can let go on
+        self.sees_rest = False  # whether it ends a run in which nothing is left to run
+        self.ending = 0  # turns of the loop since what is left of the run is ended
         self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
         self.loop = self.make_loop()
 
@@ -308,12 +312,19 @@ class InlineExecutor(Executor):
         seconds to look again.
         """
         tasks = asyncio.all_tasks(self.loop)
-        if self.deadlocked is None or not tasks:
+        if not tasks or (self.deadlocked is None and not self.ending):
             return None
         if self.threads.may_act():
             return LOOK
         self.tell_standing(tasks)
         raise WouldDeadlock(no_way_on(tasks))
+
+    def ends(self) -> None:
+        """Count a turn of the loop in which what is left of the run is ended. Raises StepLimit after so many."""
+        self.ending += 1
+        if self.ending > MOST_TURNS:
+            self.ending = 1
+            raise StepLimit(f"tasks go on for {MOST_TURNS:,} turns of the loop after they were cancelled")
 
     def tell_standing(self, tasks: Iterable[object]) -> None:
         """Have the detectors, where there are any, note tasks that nothing can let go on: once."""
@@ -635,6 +646,8 @@ class PatientSelector(selectors.DefaultSelector):
         """
         executor, clock = self._executor, self._executor.clock
         executor.questions = {}
+        if executor.ending:
+            executor.ends()
         if clock is not None:
             executor.loop_turns()
         due = executor.run_timers()

@@ -16,7 +16,7 @@ from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.races.race import Access
 from atops.runtime.executors.threaded import GrowingLane, ThreadedExecutor, WorkerLane
 
-__all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at")
+__all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at", "told_waits")
 
 PROGRAM: Final = "the program"
 ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
@@ -53,8 +53,12 @@ def stands_at(task: object) -> str:
 
 def no_way_on(tasks: Iterable[object]) -> str:
     """Say that nothing is left to run, and where tasks wait."""
-    waits = sorted(f"{_name_of(task)} waits at {place}" for task in tasks if (place := stands_at(task)))
-    return f"nothing is left to run, and the program is not over: {'; '.join(waits)}"
+    return f"nothing is left to run, and the program is not over: {'; '.join(told_waits(tasks))}"
+
+
+def told_waits(tasks: Iterable[object]) -> list[str]:
+    """Return where each task waits, "name waits at file:line"."""
+    return sorted(f"{_name_of(task)} waits at {place}" for task in tasks if (place := stands_at(task)))
 
 
 def sides_of(tasks: Iterable[object]) -> list[Access]:

@@ -65,6 +65,7 @@ class ScheduledExecutor(InlineExecutor):
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
         self.threads = OtherThreads(threading.active_count())
+        self.sees_rest = True
 
     def said(self) -> Callable[[], str]:
         """Return what returns the string of what was chosen until now, or until the program was over."""
@@ -274,7 +275,7 @@ class ScheduledExecutor(InlineExecutor):
 
     def at_rest(self) -> None:
         """Raise WouldDeadlock out of the run: other threads are refused, so nothing will ever go on."""
-        if self._over or not (tasks := asyncio.all_tasks(self.loop)):
+        if not (tasks := asyncio.all_tasks(self.loop)) or (self._over and not self.ending):
             return
         self.program_over()
         self.tell_standing(tasks)
