@@ -149,10 +149,14 @@ Heard: TypeAlias = "tuple[Epoch, list[tuple[int, int]]]"  # a launch: a part of 
 
 
 class Waited(NamedTuple):
-    """Where a stream waits for an event, and the order, number and place of the record, if there was one."""
+    """Where a stream waits for an event, and the order, number and place of the record, if there was one.
+
+    Where it waits for a value of a word or a signal, `met` are the places of what wrote that, and is else None.
+    """
 
     place: tuple[CodeType, int]
     record: tuple[int, int, tuple[CodeType, int]] | None
+    met: tuple[tuple[CodeType, int], ...] | None = None
 
 
 class Epoch:
@@ -178,7 +182,7 @@ class Epoch:
     part = 0
     left_at = 0
     after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
-    waited: Waited | None = None  # the newest wait for an event in its stream
+    waited: Waited | None = None  # the newest wait in its stream, or in the kernel that it launches
 
     def __init__(
         self, order: int, seq: int, device: int, group: bool, host: Clock, place: tuple[CodeType, int], label: str

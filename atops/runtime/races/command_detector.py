@@ -28,6 +28,7 @@ from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     HOST,
     Epoch,
+    Waited,
     before,
     everything_in,
     group_in,
@@ -492,7 +493,7 @@ class CommandDetector(CommandOrder):
     def signalled_by_host(self, signals: object, index: int, change: Change) -> None:
         """Note that the host writes a signal: kernels that see it come after what the host knows."""
         with self._lock:
-            self._signals.by_host((signals, index), change, self.host)
+            self._signals.by_host((signals, index), change, self.host, calling_place(1))
             self._memory.see_pinned = False
 
     def saw_signal(self, signals: object, index: int) -> None:
@@ -510,7 +511,10 @@ class CommandDetector(CommandOrder):
             if (epoch := item.epoch) is None:
                 return
             memory = wait.allocation
-            told = [*(epoch.told or ()), *ended_by(self._history(memory), wait), *self._storing_to(memory)]
+            writers = [*ended_by(self._history(memory), wait), *self._storing_to(memory)]
+            told = [*(epoch.told or ()), *writers]
+            if (clock := item.queue.clock) is not None:
+                clock.waited = Waited(epoch.place, None, tuple(each.place for each in writers))
             epoch.told = [*told, self.host] if memory.host_visible else told
             if written := self._history(memory).written.get(wait.offset):
                 written[-1].seen = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias
 
 from atops.device.races.clocks import Change, Changes, Met
 from atops.device.races.detector import LAST, MOST_PARTS
-from atops.runtime.races.command_clock import Clock, Epoch
+from atops.runtime.races.command_clock import Clock, Epoch, Waited
 
 if TYPE_CHECKING:
     from atops.device.races.detector import LaunchDetector
@@ -24,9 +25,11 @@ class SignalWrites:
     def __init__(self) -> None:
         self._given: dict[_Signal, _Given] = {}
         self._changes: dict[_Signal, Changes[_Given]] = {}
+        self._written: dict[_Signal, tuple[CodeType, int]] = {}  # where the host last wrote it
 
-    def by_host(self, signal: _Signal, change: Change, host: Clock) -> None:
+    def by_host(self, signal: _Signal, change: Change, host: Clock, place: tuple[CodeType, int]) -> None:
         """Note that the host writes a signal: kernels that see it come after what the host knows."""
+        self._written[signal] = place
         self._give(signal, change, 0, host)
 
     def by_kernel(self, signal: _Signal, change: Change, epoch: Epoch, kernels: LaunchDetector) -> None:
@@ -47,6 +50,9 @@ class SignalWrites:
         given = self._given.get(signal, {})
         if met is not None and (changes := self._changes.get(signal)) is not None:
             given = changes.until(met, given)
+        if met is not None:
+            places = (each[0].place if isinstance(each, tuple) else self._written[signal] for each in given.values())
+            epoch.waited = Waited(epoch.place, None, tuple(places))
         part = 0
         for order, each in given.items():
             if isinstance(each, tuple):

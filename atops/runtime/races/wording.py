@@ -69,15 +69,30 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
             f"nothing orders them, for a nonblocking stream takes no part in null-stream order; `{events}` {between} "
             f"would, or {host} before the second"
         )
+    if met := _met(first, second):
+        return f"nothing orders them; {met}; where {one_line} is, `{events}` {between} would order them"
     return (
         f"nothing orders them; `{events}` {between} would, or {host} before the second is enqueued"
         f"{_waits(first, second)}"
     )
 
 
+def _met(first: Epoch, second: Epoch) -> str:
+    """Say what has met the newest wait for a value before one of the two, if that is known: the other may come late."""
+    for side, other in ((first, second), (second, first)):
+        if side.waited is not None and side.waited.met is not None:
+            met = " and ".join(dict.fromkeys(line_of(Site(*each)) for each in side.waited.met))
+            return (
+                f"the wait for a value at {line_of(Site(*side.waited.place))} was met by "
+                f"{met or 'the value that was there before'}: where {line_of(other.site)} is to come first, wait for a "
+                "value that nothing writes before that is over"
+            )
+    return ""
+
+
 def _waits(first: Epoch, second: Epoch) -> str:
     """Say why the newest wait for an event before the second does not put the first before it, if that is known."""
-    if second.waited is None:
+    if second.waited is None or second.waited.met is not None:
         return ""
     wait, record = line_of(Site(*second.waited.place)), second.waited.record
     if record is None:

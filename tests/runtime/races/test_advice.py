@@ -88,6 +88,75 @@ def test_a_wait_that_does_not_help_is_named(program, says: str) -> None:
     assert ("the wait at" in race.advice) == bool(says)
 
 
+@k.kernel
+async def serve(x, y, signal: np.int32) -> None:
+    """Copy a number when a signal says so."""
+    await k.signal_wait(signal, 1)
+    y[0] = x[0]
+
+
+async def met_from_the_start(device: atops.Device, one: atops.Stream, two: atops.Stream, right: bool) -> int:
+    """Wait for a value that is there before anything writes one."""
+    row, word = device.zeros(4, np.int32), device.zeros(1, np.uint32)
+    two.wait_value(word, int(right))
+    got = two.fetch(row)
+    one.fill(row, 5)
+    one.write_value(word, 1)
+    return int((await got)[0])
+
+
+async def met_by_another(device: atops.Device, one: atops.Stream, two: atops.Stream, right: bool) -> int:
+    """Wait for a value that a third stream passes on before it was told to."""
+    row, word, more = device.zeros(4, np.int32), device.zeros(1, np.uint32), device.zeros(1, np.uint32)
+    async with device.create_stream() as third:
+        if right:
+            third.wait_value(more, 1)
+        third.write_value(word, 1)
+        two.wait_value(word, 1)
+        got = two.fetch(row)
+        one.fill(row, 5)
+        one.write_value(more, 1)
+        return int((await got)[0])
+
+
+async def met_by_the_host(device: atops.Device, one: atops.Stream, two: atops.Stream, right: bool) -> int:
+    """Write a signal before what it announces is over."""
+    row, out, signal = device.zeros(1, np.int32), device.zeros(1, np.int32), device.signals.allocate()
+    await device.wait()
+    two.launch(serve, (1, 1), row, out, signal)
+    filled = one.fill(row, 5)
+    if right:
+        await filled
+    device.signals.write(signal, 1)
+    return int((await two.fetch(out))[0])
+
+
+@every(
+    "program, says",
+    [
+        (met_from_the_start, "at line {3} of {0} was met by the value that was there before: where line {5} of {0} is"),
+        (met_by_another, "at line {7} of {0} was met by line {6} of {0}: where line {9} of {0} is to come first"),
+        (met_by_the_host, "at line {4} of {0} was met by line {8} of {0}: where line {5} of {0} is to come first"),
+    ],
+)
+def test_a_wait_that_is_met_too_early_is_named(program, says: str) -> None:
+    """With what has met it; where the wait is for what comes behind the other command, there is no race."""
+
+    async def main(right: bool) -> int:
+        device = atops.Device(0)
+        async with device.create_stream(name="one") as one, device.create_stream(name="two") as two:
+            return await program(device, one, two, right)
+
+    options = EmulatorOptions(detect=True, clock="virtual")
+    atops.run(main, options, False)
+    race = atops.report().races[0]
+    lines = (program.__code__.co_firstlineno + nth for nth in range(1, 12))
+    assert "the wait for a value " + says.format("test_advice.py", *lines) in race.advice, race
+    assert "`event = two.record(); one.wait(event)` between" in race.advice
+    assert atops.run(main, options, True) == 5
+    assert atops.report().verdict == "clean", atops.report()
+
+
 def two_fills(null: bool) -> None:
     """Fill the same bytes by two streams."""
     good = tops.check
