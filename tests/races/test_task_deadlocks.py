@@ -7,7 +7,8 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,44 @@ def test_tasks_of_trio_are_called_by_their_functions() -> None:
         atops.run(program, atops.EmulatorOptions(detect=True, schedule="plain"), backend="trio")
     [race] = atops.report().races
     assert [race.first.actor, race.second.actor] == ["task first", "task second"]
+
+
+def test_tasks_are_called_by_the_names_that_they_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the line is the innermost of the program, also in an async generator and a context manager made of one."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # as above
+    door = asyncio.Event()
+
+    @asynccontextmanager
+    async def slot() -> AsyncIterator[None]:
+        await door.wait()  # here
+        yield
+
+    async def chunks() -> AsyncIterator[int]:
+        await door.wait()  # here
+        yield 1
+
+    async def enter() -> None:
+        async with slot():
+            pass
+
+    async def read() -> None:
+        async for _ in chunks():
+            pass
+
+    async def program() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(enter(), name="left")
+            group.create_task(read(), name="right")
+
+    with pytest.raises(WouldDeadlock):
+        atops.run(program, atops.EmulatorOptions(detect=True))
+    [race] = atops.report().races
+    lines, start = inspect.getsourcelines(test_tasks_are_called_by_the_names_that_they_were_given)
+    here = [at for at, line in enumerate(lines, start) if line.endswith("# here\n")]
+    sides = race.first, race.second
+    assert [each.actor for each in sides] == ["task left", "task right"]
+    assert [each.site.line for each in sides if each.site] == here
+    assert all("Event.wait" in each.what for each in sides)
 
 
 def test_a_thread_may_end_the_wait() -> None:

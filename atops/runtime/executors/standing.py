@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import inspect
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +24,8 @@ __all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at", "t
 
 PROGRAM: Final = "the program"
 ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
+LIBRARIES: Final = (PACKAGE, ASYNCIO, contextlib.__file__)
+UNNAMED: Final = re.compile(r"Task-\d+")  # the name of a task that was given none
 LENDER: Final = "atops ipc"  # the name of the thread that lends memory to other processes, and tells this one nothing
 APART: Final = 0.05  # seconds between two looks: a thread that was about to go on has had its turn
 
@@ -32,17 +38,24 @@ def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:
     place = inside = None
     awaited = task.get_coro() if isinstance(task, asyncio.Task) else task.coro
     trio = sys.modules.get("trio")
-    libraries = (PACKAGE, ASYNCIO, *(() if trio is None else trio.__path__))
+    libraries = (*LIBRARIES, *(() if trio is None else trio.__path__))
     while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if type(awaited).__name__ in ("async_generator_asend", "async_generator_athrow"):  # which hides its generator
+            awaited = next(filter(inspect.isasyncgen, gc.get_referents(awaited)), None)
+        frame = _part(awaited, "frame")
         if frame is None:
             break
         if not frame.f_code.co_filename.startswith(libraries):
             place, inside = frame, None
         elif inside is None:
             inside = frame
-        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        awaited = _part(awaited, "await") or getattr(awaited, "gi_yieldfrom", None)
     return place, inside
+
+
+def _part(awaited: object, name: str) -> Any:
+    """Return the frame of a coroutine or a generator, or what it awaits; None where it has none."""
+    return next((found for kind in ("cr", "ag", "gi") if (found := getattr(awaited, f"{kind}_{name}", None))), None)
 
 
 def stands_at(task: object) -> str:
@@ -87,6 +100,8 @@ def _name_of(task: Any) -> str:
     name = str(getattr(task.get_coro(), "__qualname__", "a task"))
     if name.startswith("Interrupts."):
         return PROGRAM
+    if not UNNAMED.fullmatch(given := task.get_name()) and not name.startswith("AsyncioHostTask."):
+        return given
     frame, _ = frames_of(task) if name.startswith("AsyncioHostTask.") else (None, None)
     return name if frame is None else frame.f_code.co_qualname  # a coroutine in a stream
 
