@@ -1,8 +1,12 @@
 """Fewer switches for the same failure: delta debugging over where a run leaves the actor that has the turn.
 
 A schedule is written relative to "go on with the same actor": a switch names the actor that has the turn instead, and
-the turn after which it has it. So a switch means the same when another one is left out, as far as it can. After Zeller
-and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002).
+the turn after which it has it. So a switch means the same when another one is left out, as far as it can. What a switch
+passes over comes behind everything else, so that "this one comes last" is one switch. After Zeller and Hildebrandt,
+Simplifying and Isolating Failure-Inducing Input (2002).
+
+Leaving out switches gets stuck where each of many is needed to reach the failure by that one run's way. Then other
+failing runs are drawn, with priorities, and those are made small too: the smallest is kept.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from atops.base.choice import TIME, Name
+from atops.base.choice import TIME, Chooser, Name
 from atops.checking.actors import owner
+from atops.checking.strategies.sampling import Pct
 from atops.checking.strategies.strategy import usual
 
 __all__ = ("Forced", "Shrunk", "Switches", "shrink")
@@ -20,7 +25,11 @@ __all__ = ("Forced", "Shrunk", "Switches", "shrink")
 Key: TypeAlias = tuple[str, Name | None, int]  # the kind of choice, whose turn it was, and how many it has had
 
 # Turns in a row after which the next actor is the one that has waited longest: this one may poll for what others do.
+# For as many choices a name that was passed over stays behind the others.
 PATIENCE = 200
+
+# Switches that are few enough: to look for another failing run pays above.
+FEW = 6
 
 
 class Forced(NamedTuple):
@@ -36,32 +45,38 @@ class Forced(NamedTuple):
 class Switches:
     """A chooser that goes on with the actor that has the turn, but for some switches; `forced` has those that happened.
 
-    With a `script` it takes the names of that run as long as there are any.
+    With a `script` it takes the names of that run as long as there are any; with `by`, what that chooser takes.
     """
 
-    def __init__(self, switches: Mapping[Key, Name], script: Sequence[Name] = ()) -> None:
+    def __init__(self, switches: Mapping[Key, Name], script: Sequence[Name] = (), by: Chooser | None = None) -> None:
         self.switches = switches
         self.forced: dict[Key, Forced] = {}
         self.names: list[Name] = []
-        self._script = script
+        self._script, self._by = script, by
         self._turns: dict[Name, int] = {}
         self._last: Name | None = None
         self._last_of: dict[str | int, Name] = {}  # of each kind of name, the one that came last
         self._when: dict[Name, int] = {}
         self._in_a_row = 0
+        self._passed_over: dict[Name, int] = {}  # since which choice
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return the position of the actor that has the turn, or of the one that is to have it instead."""
         at = len(self.names)
         anchor, usual = self._usual(names)
         key = kind, anchor, 0 if anchor is None else self._turns.get(anchor, 0)
-        wanted = self._script[at] if at < len(self._script) else self.switches.get(key)
+        if self._by is not None:
+            wanted: Name | None = names[self._by.choose(kind, names)]
+        else:
+            wanted = self._script[at] if at < len(self._script) else self.switches.get(key)
         index = usual
         if wanted is not None and wanted != names[usual] and wanted in names:
             index = names.index(wanted)
             others = tuple(name for name in names if name != wanted)
             self.forced[key] = Forced(at, names[index], names[usual], others)
+            self._passed_over[names[usual]] = at
         name = names[index]
+        self._passed_over.pop(name, None)
         actor = name if name[0] == "thread" else owner(name)
         self._in_a_row = self._in_a_row + 1 if actor == self._last else 0
         self._turns[actor] = self._turns.get(actor, 0) + 1
@@ -76,6 +91,16 @@ class Switches:
 
     def _usual(self, names: Sequence[Name]) -> tuple[Name | None, int]:
         """Return whose turn it was, and the position of what comes without a switch."""
+        if self._passed_over:
+            since = len(self.names) - PATIENCE
+            first = [name for name in names if self._passed_over.get(name, since) <= since]
+            if 0 < len(first) < len(names):
+                anchor, index = self._next(first)
+                return anchor, names.index(first[index])
+        return self._next(names)
+
+    def _next(self, names: Sequence[Name]) -> tuple[Name | None, int]:
+        """Return whose turn it was, and the position of what goes on with it, or with what had a turn last."""
         last = self._last
         if last is None:
             return None, usual(names)
@@ -156,6 +181,20 @@ class _Shrinking:
                     return
                 parts = min(2 * parts, len(switches))
 
+    def draw(self, until: int) -> None:
+        """Draw other runs, up to so many replays in all, and make small what fails: until a run has few switches."""
+        drawn = Pct(switches=1)
+        while self.best is not None and len(self.best.forced) > FEW and self.replays < until:
+            kept, chooser = self.best, Switches({}, by=drawn)
+            self.best = None
+            try:
+                self.try_it(chooser)
+                drawn.over()
+                self.minimize()
+            finally:
+                if self.best is None or _size(kept) <= _size(self.best):
+                    self.best = kept
+
     def aim(self) -> bool:
         """Let a switch go to another actor, or come earlier or later. Returns whether that made the run shorter."""
         assert self.best is not None
@@ -207,6 +246,7 @@ def shrink(fails: Callable[[Switches], bool], names: Sequence[Name], limit: int 
     try:
         work.better({})
         work.minimize()
+        work.draw(limit // 2)
         while work.aim() or work.shift() or work.drop_two():
             work.minimize()
     except _Enough:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import statistics
 
+import numpy as np
 import pytest
 
+import atops
 from atops.checking.shrink import Switches, shrink
 from atops.checking.strategies.sampling import RandomRuns
 from atops.checking.strategies.strategy import CutShort, Recorder
@@ -109,6 +111,51 @@ def test_broken_locks_come_down_to_few_switches(program):
     assert statistics.median(len(each.forced) for each in shrunk) <= 6
     for each in shrunk:
         assert fails(Switches({}, each.names))
+
+
+async def wrong_half():
+    """Fetch each half of a buffer behind the event of the other one."""
+    device = atops.Device(0)
+    full, empty = ([device.create_event() for _ in range(2)] for _ in range(2))
+    async with device.create_stream() as load, device.create_stream() as work:
+        halves, fetched = device.zeros((2, 64), np.int32), []
+        for i in range(4):
+            half = i % 2
+            load.wait(empty[half])
+            load.copy(halves[half], np.full(64, i, np.int32))
+            load.record(full[half])
+            work.wait(full[1 - half])
+            fetched.append(work.fetch(halves[half]))
+            work.record(empty[half])
+        assert [int((await each)[0]) for each in fetched] == [0, 1, 2, 3]
+
+
+async def overtaken():
+    """Read on the host what a later copy of the stream stores, without holding the stream."""
+    device, seen = atops.Device(0), []
+    async with device.create_stream() as stream:
+        pinned = device.host_malloc((64,), np.int32)
+        stream.copy(pinned, stream.upload(np.ones(64, np.int32)))
+        stream.call(lambda: seen.append(int(np.asarray(pinned).sum())), holds=False)
+        stream.copy(pinned, stream.zeros(64, np.int32))
+        await stream
+    assert seen == [64]
+
+
+@pytest.mark.slow
+def test_streams_come_down_to_few_switches_by_any_seed():
+    """Also where the failing run reaches the failure by a way that needs each of its many switches."""
+    for seed in range(0, 10_000, 1000):
+        report = atops.check(wrong_half, seed=seed)
+        assert len(report.forced) <= 4, report
+        assert report.replays <= 100
+
+
+def test_what_comes_last_is_one_switch():
+    """A switch leaves what it passes over behind all that follows."""
+    report = atops.check(overtaken, strategy="pct")
+    (forced,) = report.forced
+    assert forced.instead_of[0] == "callback"
 
 
 def test_each_switch_that_is_left_is_needed():
