@@ -65,6 +65,11 @@ _SAID = re.compile(
 _CHIPS = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<(?P<name>(?:krt|acore|common|tcle|tops)/[\w./]+)>', re.MULTILINE)
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
+_NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
+_VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
+_ALIAS = re.compile(r"'[^']*' \{aka '(__vector[24]? [\w ]+)'\}")
+_KEYWORDS = {"128": "__vector", "256": "__vector2", "512": "__vector4"}
+_NO_OPERATOR = re.compile(r"no match for 'operator(\S+)'|invalid operands to binary expression")
 
 
 class CxxUnit:
@@ -327,6 +332,27 @@ def _fault_for(missing: tuple[str, str]) -> str:
     )
 
 
+def _in_words_of_the_text(said: str) -> str:
+    """Return what the compiler says without names of the headers: vectors as the text has them, and what to do."""
+    text = _PRIVATE.sub("", said)
+    for narrow, name in _NARROW:
+        text = narrow.sub(name, text)
+    text = _ALIAS.sub(r"'\1'", _VECTOR.sub(lambda found: f"{_KEYWORDS[found[2]]} {found[1]}", text))
+    operands = re.findall(r"'(__vector[24]? [\w ]+)'", text)
+    found = _NO_OPERATOR.match(text)
+    if found is None or len(operands) != 2:
+        return text
+    if operands[0].split(" ", 1)[1] != operands[1].split(" ", 1)[1]:
+        return f"{text}; both have to be of one type: convert one with tops::vcast"
+    if operands[0] != operands[1]:
+        return f"{text}; both have to be of one length"
+    if found[1] in ("/", "/="):
+        return f"{text}; call div(a, b) or tops::vdiv(a, b)"
+    if found[1] in ("<<", ">>"):
+        return f"{text}; it is of unsigned elements: call tops::vsh{'l' if found[1] == '<<' else 'r'}(a, b)"
+    return text
+
+
 def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
     """Take what the compiler says into the log: what is said of the program's own lines, in its own words."""
     before, elsewhere = len(log.errors), list[str]()
@@ -335,7 +361,7 @@ def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
         found = _SAID.match(line)
         if found is None:
             continue
-        text, kind, file = _PRIVATE.sub("", found["text"]), found["kind"], found["file"]
+        text, kind, file = _in_words_of_the_text(found["text"]), found["kind"], found["file"]
         source = texts.of(file)
         if isinstance(source, str):
             if kind.endswith("error"):
@@ -349,7 +375,7 @@ def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
         elif kind == "warning":
             log.warning(text, source, where)
             own = True
-        elif own:
+        elif own and "Anything" not in text:  # the type of what an unknown intrinsic gives
             log.note(text, source, where)
     if failed and len(log.errors) == before:
         detail = elsewhere[0] if elsewhere else said.strip().splitlines()[-1] if said.strip() else "it said nothing"

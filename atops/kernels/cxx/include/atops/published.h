@@ -550,3 +550,5 @@ template <class T, int BYTES>
     requires(is_integer<T> && std::is_unsigned_v<T>)
 Vector<T, BYTES> &operator>>=(Vector<T, BYTES> &x, const Vector<T, BYTES> &y) { return x = x >> y; }
 }  // namespace atops
+
+#include "vector_functions.h"
