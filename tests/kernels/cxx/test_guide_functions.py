@@ -1,4 +1,4 @@
-"""The vector functions of the public guide, lane by lane against numpy, and what is said of operators that are none."""
+"""The vector functions and the incremental configuration of the public guide, against numpy."""
 
 from __future__ import annotations
 
@@ -94,3 +94,30 @@ def test_an_operator_that_vectors_have_not(expression: str) -> None:
     message = str(failed.value)
     assert all(each in message for each in MISSING[expression])
     assert "Anything" not in message and "Vector<" not in message
+
+
+def test_a_context_is_configured_again_in_parts(run: Callable[..., Any]) -> None:
+    """Sizes, layout and pad of what is configured change; lists of extents may have a name."""
+    text = """#include <tops.h>
+__global__ void f(int *o, int *x) {
+  auto shape = {2, 3}, turned = {3, 2}, none = {0, 0};
+  tops::private_dte c, p, s, m;
+  tops::mdspan all(tops::Global, x, shape);
+  c.config_transpose(tops::mdspan(o, shape), all, {0, 1});
+  c.set_transpose_layout({1, 0});
+  c.set_dst_dim_size(0, 3), c.set_dst_dim_size(1, 2);
+  c.trigger_and_wait();
+  p.config_pad(tops::mdspan(tops::Global, o + 6, 3, 3), all, none, none, none, 9);
+  p.set_pad_config({1, 0}, {0, 0}, {0, 0});
+  p.trigger_and_wait();
+  s.config_slice(tops::mdspan(o + 15, 1, 3), all, none);
+  s.set_src_dim_size(0, 1), s.set_src_offset(1, 1), s.set_dst_dim_size(1, 2);
+  s.trigger_and_wait();
+  m.config_memcpy(tops::mdspan(o + 17, turned), all, 4);
+  m.trigger_and_wait();
+}
+"""
+    x = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
+    found = run(text, "f", (1, 1), np.zeros(24, np.int32), x)
+    right = [*x.T.ravel(), 9, 9, 9, *x.ravel(), 2, 3, 1, 2, 3, 4, 0, 0, 0]
+    assert found.tolist() == right

@@ -1,6 +1,8 @@
 // The DTE (TOPS C++, 8.7): contexts, mdspan, and the 22 operations with their asynchronous forms.
 #pragma once
 
+#include <initializer_list>
+
 #include "language.h"
 
 namespace tops {
@@ -18,6 +20,16 @@ struct numbers {
     numbers(const T (&given)[N]) {
         static_assert(N <= atops::MOST_DIMENSIONS, "the DTE has fewer dimensions");
         for (size_t each = 0; each < N; ++each) values[count++] = int64_t(given[each]);
+    }
+    // Of a list with a name: `auto shape = {2, 3};`
+    template <class List>
+        requires requires(const List &list) { list.begin(), list.end(), int64_t(*list.begin()); }
+    numbers(const List &given) {
+        for (auto each : given) {
+            if (count == atops::MOST_DIMENSIONS)
+                atops::fail(atops::Fault::dte_error, "numbers for more dimensions than the DTE has", "", 0);
+            values[count++] = int64_t(each);
+        }
     }
     template <class... T, class = std::enable_if_t<(std::is_convertible_v<T, int64_t> && ...)>>
     numbers(T... given) {
@@ -41,6 +53,12 @@ struct mdspan {
     mdspan(Space space, T *address, Extent... extents) : address(address), space(space), extents(extents...) {}
     template <class Extent, size_t N>
     mdspan(Space space, T *address, const Extent (&extents)[N]) : address(address), space(space), extents(extents) {}
+    template <class List>
+        requires requires(const List &list) { list.begin(), list.end(); }
+    mdspan(T *address, const List &extents) : address(address), extents(extents) {}
+    template <class List>
+        requires requires(const List &list) { list.begin(), list.end(); }
+    mdspan(Space space, T *address, const List &extents) : address(address), space(space), extents(extents) {}
     // The address of an array, `&buffer`, is that of its first element.
     template <class A, class... Extents>
         requires std::is_array_v<A>
@@ -68,6 +86,12 @@ template <class T, class... Extent>
 mdspan(T *, Extent...) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class Extent, size_t N>
 mdspan(T *, const Extent (&)[N]) -> mdspan<std::remove_all_extents_t<T>>;
+template <class T, class List>
+    requires requires(const List &list) { list.begin(), list.end(); }
+mdspan(T *, const List &) -> mdspan<std::remove_all_extents_t<T>>;
+template <class T, class List>
+    requires requires(const List &list) { list.begin(), list.end(); }
+mdspan(Space, T *, const List &) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class... Extent>
 mdspan(Space, T *, Extent...) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class Extent, size_t N>
@@ -364,6 +388,21 @@ struct tops_dte_ctx_base_s {
         configured.name = "memcpy", configured.gcu_arch = 210;
     }
 
+    // The first `count` elements of src.
+    template <class D, class S>
+    void config_memcpy(const tops::mdspan<D> &dst, const tops::mdspan<S> &src, int64_t count, ATOPS_SITE) {
+        config_memcpy(dst, src);
+        int64_t most = dst.size() * int64_t(sizeof(D)) / int64_t(sizeof(S));
+        if (src.size() < most) most = src.size();
+        if (count < 0 || count > most) {
+            char text[160];
+            snprintf(text, sizeof text, "config_memcpy of %ld elements, where src and dst have room for %ld", long(count),
+                     long(most));
+            atops::fail(atops::Fault::dte_error, text, file, line);
+        }
+        set_total_size(count * int64_t(sizeof(S)), file, line);
+    }
+
     tops::event trigger(ATOPS_SITE) {
         ready("trigger", file, line);
         return issue(configured, file, line);
@@ -394,6 +433,27 @@ struct tops_dte_ctx_base_s {
         ready("set_dst_offset", file, line);
         if (configured.land != atops::Land::window) refuse("set_dst_offset", "has no window in dst", file, line);
         place(configured.dst_offsets, configured.dst.rank, "set_dst_offset", dim, file, line) = offset;
+    }
+    void set_src_dim_size(int dim, int64_t size, ATOPS_SITE) {
+        ready("set_src_dim_size", file, line);
+        if (!configured.src.rank) refuse("set_src_dim_size", "takes nothing from memory", file, line);
+        place(configured.src.extents, configured.src.rank, "set_src_dim_size", dim, file, line) = size;
+    }
+    void set_dst_dim_size(int dim, int64_t size, ATOPS_SITE) {
+        ready("set_dst_dim_size", file, line);
+        place(configured.dst.extents, configured.dst.rank, "set_dst_dim_size", dim, file, line) = size;
+    }
+    void set_transpose_layout(const tops::numbers &layout, ATOPS_SITE) {
+        ready("set_transpose_layout", file, line);
+        if (configured.turn != atops::Turn::permute) refuse("set_transpose_layout", "transposes nothing", file, line);
+        atops::describe::take(configured.layout, configured.numbers_given[3], layout);
+    }
+    void set_pad_config(const tops::numbers &pad_low, const tops::numbers &pad_high, const tops::numbers &pad_mid, ATOPS_SITE) {
+        ready("set_pad_config", file, line);
+        if (configured.land != atops::Land::padded) refuse("set_pad_config", "pads nothing", file, line);
+        atops::describe::take(configured.low, configured.numbers_given[4], pad_low);
+        atops::describe::take(configured.high, configured.numbers_given[5], pad_high);
+        atops::describe::take(configured.mid, configured.numbers_given[6], pad_mid);
     }
     void set_total_size(int64_t bytes, ATOPS_SITE) {
         ready("set_total_size", file, line);
