@@ -179,6 +179,36 @@ def test_tasks_are_called_by_the_names_that_they_were_given(monkeypatch: pytest.
     assert all("Event.wait" in each.what for each in sides)
 
 
+async def too_few_for_a_barrier() -> None:
+    await asyncio.Barrier(2).wait()
+
+
+async def item_never_done() -> None:
+    items = asyncio.Queue[int]()
+    items.put_nowait(1)
+    await items.get()
+    await items.join()
+
+
+async def future_never_set() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+ADVICE = {too_few_for_a_barrier: "as many tasks", item_never_done: "task_done", future_never_set: "each future"}
+
+
+@pytest.mark.parametrize("program", ADVICE)
+def test_advice_is_of_what_the_tasks_wait_in(
+    program: Callable[[], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Locks are advised where there are some."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # as above
+    with pytest.raises(WouldDeadlock):
+        atops.run(program, atops.EmulatorOptions(detect=True))
+    [race] = atops.report().races
+    assert ADVICE[program] in race.advice and "locks" not in race.advice
+
+
 def test_a_thread_may_end_the_wait() -> None:
     """A task that waits for a thread is no deadlock."""
     async def main() -> int:

@@ -24,6 +24,11 @@ CURES: Final = {
     "tasks": "take locks in one order in all tasks, and give them back in `finally`; test the condition before each "
     "wait, for what was notified or cleared before it is gone",
 }
+TASK_CURES: Final = {  # in place of that, by what one of the tasks waits in
+    "Barrier.": "have as many tasks come to the barrier as it was made for, each time",
+    "Queue.join": "call `task_done` once for each item that was got from the queue, also where its work fails",
+}
+EACH_OTHER: Final = "have no task await one that awaits it, and set the result of each future that is awaited"
 
 
 def access_of(epoch: Epoch, write: bool, device: int) -> Access:
@@ -128,7 +133,15 @@ def deadlock_of(sides: list[Access], among: str) -> Race:
     host = Access("the host", "waits for it", False, None, "")
     first, second, *others = (*sides, host) if len(sides) == 1 else sides
     more = "".join(f"; {each}" for each in others)
-    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{CURES[among]}{more}", among=among)
+    cure = _task_cure(sides) if among == "tasks" else CURES[among]
+    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{cure}{more}", among=among)
+
+
+def _task_cure(sides: list[Access]) -> str:
+    """Return the advice for tasks that stand, by what they wait in."""
+    waits = [side.what for side in sides if "TaskGroup." not in side.what and side.what != "waits for others"]
+    found = [cure for what, cure in TASK_CURES.items() if any(what in each for each in waits)]
+    return "; ".join(found) or (CURES["tasks"] if waits else EACH_OTHER)
 
 
 def left_out(kernel: str) -> str:
