@@ -163,6 +163,8 @@ class Allocation:
         data = self._data
         if data is None:
             self._data = data = self._source[0][self.offset : self.offset + self.size]
+            if not self.alive:  # another thread has ended it since
+                self._data = data = NO_BYTES
         return data
 
     @property
@@ -171,6 +173,8 @@ class Allocation:
         view = self._view
         if view is None:
             self._view = view = self._source[1][self.offset : self.offset + self.size]
+            if not self.alive:  # as above: a copy asks the view alone whether the memory lives
+                self._view = view = NO_VIEW
         return view
 
     @property

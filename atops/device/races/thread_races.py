@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from atops.base.errors import LaunchFailure
+from atops.base.log_fields import get_logger
 from atops.device.call_site import Site, calling_place, file_shown
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.access_log import Entry, Flight, Row
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ("Accessed", "ThreadRaces")
 
+log = get_logger("atops.kernel")
 STORES: Final = 65_536  # to a memory that had unwritten bytes, before they are looked at
 NEVER_WAITED: Final = "transfer never waited for"
 ALIKE: Final = 50_000  # loads in a row, before a thread is asked whether it spins
-SPINS: Final = 10  # how often it may be found to, one time after the other, before it is ended
+SPINS: Final = 10  # how often it is found to, one time after the other, before that is said
 NUMBERS: Final = (int, float, complex, np.generic)
 LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
 WHOLE: Final[Key] = ...
@@ -232,10 +233,10 @@ class ThreadRaces:
             launch.make_room()
 
     def _look_for_spin(self, rows: Sequence[Row]) -> None:
-        """Raise LaunchFailure for a thread that for long has done nothing but load the same bytes in one line.
+        """Warn, once, of a thread that for long has loaded the same bytes in one line, and nothing else of a launch.
 
-        Where its block is stepped by one OS thread no other thread of it runs before it awaits something, so that the
-        bytes never change. Called where a log is full, and therefore by a thread that accesses very much.
+        It may spin: where one OS thread steps its block no other thread of that runs before it awaits something. Or it
+        works on what is its own, which is not seen here. Called where a log is full, so by a thread that loads much.
         """
         *where, entry = rows[-1]
         stamp, code, instruction = entry.begin, entry.code, entry.instruction
@@ -244,16 +245,14 @@ class ThreadRaces:
                 self.spins = 0
                 return
         self.spins += 1
-        if self.spins < SPINS or entry.what != "loads" or code is None:
-            return
-        times = f"{SPINS * ALIKE:,} times"
-        raise self._spinning(f"at {Site(code, instruction)} has loaded the same {where[1]} bytes {times}")
+        if self.spins == SPINS and entry.what == "loads" and code is not None:
+            self._warn(f"at {Site(code, instruction)} has loaded the same {where[1]} bytes {SPINS * ALIKE:,} times")
 
-    def _spinning(self, what: str) -> LaunchFailure:
-        return LaunchFailure(
-            f"{self.thread} {what} and does nothing else: no other thread of its block runs until it awaits something; "
-            "wait with `await k.signal_wait(...)` or at a barrier"
-        )
+    def _warn(self, what: str) -> None:
+        log.warning(
+            "%s %s in a row: if it spins, no other thread of its block runs until it awaits something; wait with "
+            "`await k.signal_wait(...)` or at a barrier", self.thread, what,
+        )  # fmt: skip
 
     def last_access(self) -> str:
         """Say what the thread accessed last, and where."""
@@ -273,13 +272,13 @@ class ThreadRaces:
     def acquire(self, what: tuple[object, ...], met: Met | None = None) -> None:
         """Learn what others did before they handed on `what`; of a signal, until `met` was true of its value.
 
-        Raises LaunchFailure for a thread that for long has done nothing but read a signal.
+        Warns, once, of a thread that for long has read a signal and nothing else of its launch.
         """
         if self.asked_at != (self.turn, what):
             self.asked_at, self.asked = (self.turn, what), 0
         self.asked += 1
-        if self.asked > SPINS * ALIKE:
-            raise self._spinning(f"has read {' '.join(map(str, what))} {SPINS * ALIKE:,} times")
+        if self.asked == SPINS * ALIKE:
+            self._warn(f"has read {' '.join(map(str, what))} {SPINS * ALIKE:,} times")
         self.block.launch.acquire(what, self.clock, met)
 
     def uses(self, context: object, code: CodeType, instruction: int) -> None:

@@ -21,6 +21,7 @@ QUALIFIERS = frozenset(
     ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
 )
 BARE = "atops::bare"
+# After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"

@@ -38,7 +38,6 @@ _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative_
 _BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forceinline__", "volatile"))
 _AHEAD = _BESIDE | {'"C"'}
 _INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
-# After these a name is no declaration's.
 # What means the same at the end of the text as in the function that launches.
 _PLAIN_TYPE = re.compile(rf"{'|'.join(OF_TYPES)}|double|true|false|const|(u_?)?int\d+_t|size_t")
 # What kernels cannot do, by the name that begins it: the compiler would take it.

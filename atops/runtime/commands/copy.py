@@ -108,12 +108,8 @@ class CopyCompletion(Completion[Any]):
         return Copy(dst, self.dst_offset, src, self.src_offset, self.size, self.kind, self.checksum, self.link)
 
     @command.setter
-    def command(self, command: Any) -> None:
-        if isinstance(command, Ended):
-            self.dst = self.src = self.checksum = None
-        else:
-            self.dst, self.dst_offset, self.src, self.src_offset, *rest = command
-            self.size, self.kind, self.checksum, self.link = rest
+    def command(self, ended: Ended) -> None:
+        self.dst = self.src = self.checksum = None
 
 
 class ScatteredCopy(NamedTuple):

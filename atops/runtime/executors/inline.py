@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from atops.base.clock import VirtualClock
@@ -76,8 +75,6 @@ class InlineExecutor(Executor):
         self._closed = False
         self._spending = 0  # commands that take virtual time now
         self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
-        self._asker: FrameType | None = None  # what asks for the time again and again, and how often it has
-        self._asked = 0
         self.in_vain = 0  # questions since anything was left to run
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
@@ -261,20 +258,6 @@ class InlineExecutor(Executor):
                 f"{IN_VAIN:,} times in a row the program has asked whether something is over, and nothing is left to "
                 "run that could end it"
             )
-
-    def asked_for_time(self, asker: FrameType) -> None:
-        """Let a virtual clock go on for a program that does nothing but ask for the time: it holds the only thread."""
-        if asker is not self._asker:
-            self._asker, self._asked = asker, 0
-            return
-        self._asked += 1
-        if self._asked > POLLING and self.clock is not None:
-            self.clock.advance_to(self.clock.now() + QUESTION)
-
-    def loop_turns(self) -> None:
-        """Note that the loop goes on to its next turn: whatever the program asked for, it does something else now."""
-        self.in_vain = self._asked = 0
-        self._asker = None
 
     def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
@@ -580,10 +563,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
-        executor = self._executor
-        if executor.clock is not None and executor.agenda is None:
-            executor.asked_for_time(sys._getframe(1))
-        return executor.now() / 1e9
+        return self._executor.now() / 1e9
 
 
 class ChoosingDeque(deque[Any]):
@@ -620,7 +600,6 @@ class PatientSelector(selectors.DefaultSelector):
         """Be the selector of this executor's loop from now on."""
         self._executor = executor
         self._turns = 0  # of the program alone, one after another, while a command takes time
-        self._alone = 0  # and while nothing else is left to run
         self.keep: tuple[socket.socket, socket.socket] | None = None  # the pipe that it is kept with, once closed
 
     def close(self) -> None:
@@ -648,16 +627,13 @@ class PatientSelector(selectors.DefaultSelector):
         executor.questions = {}
         if executor.ending:
             executor.ends()
-        if clock is not None:
-            executor.loop_turns()
+        executor.in_vain = 0
         due = executor.run_timers()
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them
         if clock is not None and not (timeout is None and due is None):
             if timeout != 0 or self._moves(due):
                 return self._jump(clock, due)
-            if executor.agenda is None and self._spins(due):
-                clock.advance_to(clock.now() + QUESTION)
         elif due is not None:
             left = max(0, due - executor.now()) / 1e9
             timeout = left if timeout is None else min(timeout, left)
@@ -692,12 +668,6 @@ class PatientSelector(selectors.DefaultSelector):
         """
         self._turns = self._turns + 1 if self._executor.held_up or self._executor.kernels_only else 0
         return self._turns > POLLING
-
-    def _spins(self, due: int | None) -> bool:
-        """Whether only the program has done anything for so many turns, and nothing else ever will."""
-        alone = not self._ends(due) and not self._executor.has_steps()
-        self._alone = self._alone + 1 if alone else 0
-        return self._alone > POLLING
 
     def _jump(self, clock: VirtualClock, due: int | None) -> object:
         """Go to the next timer, of the driver's or of asyncio's, unless a file is ready.

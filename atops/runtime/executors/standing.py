@@ -27,7 +27,7 @@ ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
 LIBRARIES: Final = (PACKAGE, ASYNCIO, contextlib.__file__)
 UNNAMED: Final = re.compile(r"Task-\d+")  # the name of a task that was given none
 LENDER: Final = "atops ipc"  # the name of the thread that lends memory to other processes, and tells this one nothing
-APART: Final = 0.05  # seconds between two looks: a thread that was about to go on has had its turn
+APART: Final = 0.5  # seconds between two looks: a thread about to go on has had its turn, on a busy machine too
 
 
 def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:

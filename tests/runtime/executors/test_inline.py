@@ -6,7 +6,6 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
@@ -551,21 +550,7 @@ async def _asks(stream: atops.Stream, until: float) -> None:
         pass
 
 
-async def _asks_for_the_time(stream: atops.Stream, until: float) -> None:
-    loop = asyncio.get_running_loop()
-    while loop.time() < until:
-        pass
-
-
-async def _awaits(stream: atops.Stream, until: float) -> None:
-    while asyncio.get_running_loop().time() < until:  # noqa: ASYNC110  # it polls
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("polls", [_asks, _asks_for_the_time, _awaits])
-def test_virtual_time_goes_on_for_a_program_that_polls_in_vain(
-    polls: Callable[[atops.Stream, float], Coroutine[Any, Any, None]],
-) -> None:
+def test_virtual_time_goes_on_for_a_program_that_polls_in_vain() -> None:
     """Nothing is left to run: it gives up by the time, the same one each time."""
 
     async def main() -> float:
@@ -574,11 +559,26 @@ def test_virtual_time_goes_on_for_a_program_that_polls_in_vain(
         stream.wait_value(device.zeros(1, np.int32), 1)
         loop = asyncio.get_running_loop()
         await asyncio.sleep(3)  # until the stall was reported
-        await polls(stream, loop.time() + 0.05)
+        await _asks(stream, loop.time() + 0.05)
         stream.abort()
         return loop.time()
 
     assert inline(main, clock="virtual") == inline(main, clock="virtual") >= 3.05
+
+
+def test_to_ask_for_the_time_takes_none() -> None:
+    """A copy takes what its figures say, however often the program looks at the clock beside it."""
+
+    async def main(asked: int) -> int:
+        stream = atops.Device(0).create_stream()
+        copy = stream.copy(stream.empty(1024, np.uint8), stream.zeros(1024, np.uint8))
+        for _ in range(asked):
+            asyncio.get_running_loop().time()
+        await copy
+        (record,) = (each for each in atops.Device(0).driver.tracer.snapshot().records if each.seq == copy.seq)
+        return record.finished_ns - record.started_ns
+
+    assert len({inline(main, asked, clock="virtual", trace=100) for asked in (0, 5_000)}) == 1
 
 
 def test_a_program_that_polls_in_vain_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
