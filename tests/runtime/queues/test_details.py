@@ -163,7 +163,7 @@ def test_an_allocation_has_the_stack_of_the_program(tmp_path: Path) -> None:
     for each in (trace, load(tmp_path / "stacks.trace.gz")):
         one, other, again = (change.site for change in each.changes if change.change is Change.ALLOCATED)
         assert one == again != other and each.names.sites[one] == each.names.sites[other]
-        assert [place.function for place in each.names.stack(one)] == ["ask", "by_one", here]
+        assert [place.function for place in each.names.stack(one)[:3]] == ["ask", "by_one", here]
         assert [place.function for place in each.names.stack(other)] == ["ask", *["by_other"] * 7]
         assert each.names.stack(-1) == ()
 
