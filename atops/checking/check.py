@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Name
+from atops.base.choice import told as spoken
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
@@ -239,6 +240,7 @@ class Checking:
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, told.schedule, told.forced, told.names,
             told.places, tuple(map(str, races)), self.runner.plain, self.runner.backend, original,
+            told.streams,
         )  # fmt: skip
 
     def _reported(self, names: Sequence[Name]) -> tuple[ReportedRun, Ended]:
@@ -251,7 +253,8 @@ class Checking:
             here = watching.all_places[each.position]
             came, missed = here.get(each.name, ""), here.get(each.instead_of, "")
             forced.append(ForcedChoice(each.position, each.name, came, each.instead_of, missed))
-        run = ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places))
+        streams = tuple(f"{spoken(name)} is {label!r}" for name, label in watching.streams().items())
+        run = ReportedRun(self.runner.string(), tuple(forced), tuple(watching.names), tuple(watching.places), streams)
         return run, ended
 
 

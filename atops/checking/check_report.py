@@ -52,6 +52,8 @@ class ReportedRun:
     """What came, up to the end or the failure."""
     places: tuple[str, ...]
     """Beside each, the file and line at which it stood."""
+    streams: tuple[str, ...] = ()
+    """What the program calls its streams, those that it has given a name: "stream 1 is 'load'"."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +81,8 @@ class CheckReport:
     """What ran it: "asyncio" or "trio"."""
     original: ReportedRun | None = None
     """The failing run as it was found, before its schedule was made small; None where that is the same."""
+    streams: tuple[str, ...] = ()
+    """What the program calls its streams, those that it has given a name: "stream 1 is 'load'"."""
 
     @property
     def verdict(self) -> str:
@@ -166,6 +170,8 @@ class CheckReport:
         if (more := len(self.forced) - MOST_SHOWN) > 0:
             shown.append(f"and {more:,} more, in `report.forced`")
         parts.append((count, shown))
+        if self.streams:
+            parts.append(("Streams", self.streams))
         if self.schedule is not None:
             parts.append(("Replay", [self._replay]))
         parts.append(("The run", self.drawing.splitlines()))

@@ -17,6 +17,7 @@ from atops.base.choice import Chooser, Name, Plain
 from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
+from atops.base.trace.tracer import Tracer
 from atops.checking.actors import place_of, raised_at
 from atops.checking.command_touches import CommandTouches
 from atops.checking.search import Ended, Failure
@@ -281,12 +282,19 @@ class Watching:
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
         self.agenda: Agenda | None = None  # of the run, once it has begun
+        self.tracer: Tracer | None = None
         self.names: list[Name] = []
         self.places: list[str] = []
         self.all_places: list[dict[Name, str]] = []  # of all that could come
 
     def begun(self, board: Board) -> None:
         """Take the board of the run."""
+        self.tracer = board.tracer
+
+    def streams(self) -> dict[Name, str]:
+        """Return what the program calls its streams, those that it has given a name."""
+        labels = {} if self.tracer is None else self.tracer.names().streams
+        return {("stream", *which): label for which, label in sorted(labels.items()) if label}
 
     def choose(self, kind: str, names: Sequence[Name]) -> int:
         """Return what the other one chooses."""

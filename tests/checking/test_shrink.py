@@ -133,7 +133,7 @@ async def wrong_half():
 async def overtaken():
     """Read on the host what a later copy of the stream stores, without holding the stream."""
     device, seen = atops.Device(0), []
-    async with device.create_stream() as stream:
+    async with device.create_stream(name="copies") as stream:
         pinned = device.host_malloc((64,), np.int32)
         stream.copy(pinned, stream.upload(np.ones(64, np.int32)))
         stream.call(lambda: seen.append(int(np.asarray(pinned).sum())), holds=False)
@@ -156,6 +156,12 @@ def test_what_comes_last_is_one_switch():
     report = atops.check(overtaken, strategy="pct")
     (forced,) = report.forced
     assert forced.instead_of[0] == "callback"
+
+
+def test_a_report_tells_what_the_program_calls_its_streams():
+    """Beside the numbers that the schedule has them by."""
+    report = atops.check(overtaken, strategy="pct")
+    assert "Streams:\n  stream 1 is 'copies'\n" in str(report)
 
 
 def test_each_switch_that_is_left_is_needed():
