@@ -286,8 +286,10 @@ def _before(stream: StreamQueue) -> list[StreamQueue]:
 def _free(
     free: Callable[[Allocation, str], None], allocation: Allocation, by: str, freed: Callable[[], object]
 ) -> None:
-    freed()
-    try:  # noqa: SIM105  # every close comes here, and suppress() is slow
-        free(allocation, by)
-    except IllegalAddress:  # a reset or the driver's close was faster
-        pass
+    try:
+        freed()
+    finally:  # after a Ctrl-C in there, too
+        try:  # noqa: SIM105  # every close comes here, and suppress() is slow
+            free(allocation, by)
+        except IllegalAddress:  # a reset or the driver's close was faster
+            pass

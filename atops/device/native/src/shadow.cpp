@@ -38,6 +38,7 @@ Region::~Region() {
 }
 
 void Region::footprint(bool write, std::vector<Range> &out) const {
+    if (space == Space::local) return;  // it has a byte a word and no cells, and is no memory that a program shares
     auto *cells = static_cast<const Cell *>(place);
     for (uint64_t page = 0; page * PAGE < count; ++page) {
         if (!touched[page]) continue;
