@@ -268,7 +268,7 @@ def told(name: Name) -> str:
             return f"thread {thread} of block {block} of launch {launch}"
         case ("transfer", launch, block, thread, nth):
             return f"transfer {nth} of thread {thread} of block {block} of launch {launch}"
-        case ("stream", device, number):
+        case ("stream", device, number, *_):  # behind the number: which one, where two of its steps are ready
             return f"stream {number}" + (f" of device {device}" if device else "")
         case (kind, str(actor), int(nth)):
             return f"{kind} {nth} of {told(named(actor))}" if actor else f"{kind} {nth}"

@@ -31,7 +31,7 @@ def short(name: Name, others: Collection[Name] = ()) -> str:
             return f"{short(('thread', *name[1:4]), others)}, DTE {nth}"
         case (str(kind), str(), int(nth)) if owner(name) != name:
             return f"{short(owner(name), others)}, {kind} {nth}"
-        case ("stream", 0, number):
+        case ("stream", 0, number, *_):
             return f"stream {number}"
         case _:
             return told(name)

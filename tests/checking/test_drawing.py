@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from atops.base.choice import told
+from atops.checking.actors import short
 from atops.checking.drawing import WIDTH, drawing
 
 
@@ -12,3 +14,8 @@ def test_a_long_place_keeps_its_line() -> None:
     cut = next(line for line in lines if "1234" in line)
     assert "…service_with_a_long_name.py:1234"[-WIDTH + 1 :] in cut and "a_service_with" not in cut
     assert any(line.rstrip().endswith("short.py:5") for line in lines)
+
+
+def test_a_second_step_of_a_stream_is_told_as_the_stream() -> None:
+    """Its name has a number behind it, to be another one while both are ready."""
+    assert told(("stream", 0, 4, 2)) == short(("stream", 0, 4, 2)) == "stream 4"
