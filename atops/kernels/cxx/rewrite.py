@@ -482,10 +482,14 @@ class _Rewriter(Declarations):
 
     def _is_variable(self, at: int) -> bool:
         """Whether what `__device__` begins is a variable."""
-        depth = 0
+        depth, behind = 0, at
         for place in range(at, len(self.given)):
             text = self.given[place].text
-            if text == "<":
+            if place < behind:
+                continue
+            if text == "[" and self._text(self._next(place + 1)) == "[":
+                behind = closing(self.given, place) + 1  # an attribute
+            elif text == "<":
                 depth += 1
             elif text == ">" and depth:
                 depth -= 1

@@ -64,6 +64,8 @@ _SAID = re.compile(
 )
 _CHIPS = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<(?P<name>(?:krt|acore|common|tcle|tops)/[\w./]+)>', re.MULTILINE)
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
+# A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
+_LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
 _NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
 _VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
@@ -274,7 +276,7 @@ def _compile(
 
     A function that is called and defined nowhere is a fault where it is reached, and an error of a whole program.
     """
-    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else [])]
+    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else ["-Wformat"])]
     words += ["-x", toolchain.preprocessed, "-"]
     if toolchain.clang:  # debug lines are otherwise those of a file "-"; x > y > z is a warning, as before clang 21
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
@@ -335,6 +337,8 @@ def _fault_for(missing: tuple[str, str]) -> str:
 def _in_words_of_the_text(said: str) -> str:
     """Return what the compiler says without names of the headers: vectors as the text has them, and what to do."""
     text = _PRIVATE.sub("", said)
+    if launch := _LAUNCH.match(text):
+        text = f"{text[launch.end() :]}, which are {launch['parameters']}"
     for narrow, name in _NARROW:
         text = narrow.sub(name, text)
     text = _ALIAS.sub(r"'\1'", _VECTOR.sub(lambda found: f"{_KEYWORDS[found[2]]} {found[1]}", text))

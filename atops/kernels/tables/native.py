@@ -61,7 +61,7 @@ DIFFERENT: Final[Mapping[str, str]] = MappingProxyType(
         "compilation for `AGCU200` or `AGCU300`": "for the processor of this machine, with the macros and limits of "
         "the chip",
         "tops::mdspan x(space, address, shape);": "a space that the memory does not lie in is a fault",
-        "int printf(const char* format, ...)": "arguments that do not fit their conversions are errors of the compiler",
+        "int printf(const char* format, ...)": "the compiler warns of arguments that do not fit",
         "void __syncblocks()": "the blocks of a cooperative launch are on one device",
         "enum BarrierScope { SIP = 0, CLUSTER = 1 }": "both count arrivals of the block's threads",
     }

@@ -516,10 +516,14 @@ struct shared_dte : tops_dte_ctx_base_s {};
 // Initialises a context, and gives it back at the end of the C++ block.
 class dte_scope {
     tops_dte_ctx_base_s &context;
+    const char *file;  // where the scope is declared: the end of a block has no place of its own
+    int line;
 
   public:
-    explicit dte_scope(tops_dte_ctx_base_s &given, ATOPS_SITE) : context(given) { given.init(file, line); }
-    ~dte_scope() { context.destroy(); }
+    explicit dte_scope(tops_dte_ctx_base_s &given, ATOPS_SITE) : context(given), file(file), line(line) {
+        given.init(file, line);
+    }
+    ~dte_scope() { context.destroy(file, line); }
     dte_scope(const dte_scope &) = delete;
 };
 

@@ -67,10 +67,10 @@ struct Launch<void (*)(P...), Call> {
     void operator()(P... arguments) const {
         Launched<Call, std::remove_const_t<P>...>::start(kernel, cooperative, given, arguments...);
     }
-    // A launch with another number of arguments: the message names both.
-    template <class... Given>
-        requires(sizeof...(Given) != sizeof...(P))
-    void operator()(Given...) const = delete;
+    // Of arguments that a kernel does not take: any other match is better than `...`.
+    template <class Never = void>
+    __attribute__((error("the arguments of the launch do not fit the parameters of the kernel"))) void
+    operator()(...) const;
 };
 template <class Call>
 struct Launch<void, Call> {
