@@ -215,6 +215,7 @@ class CheckReport:
                     "error": None if failure.error is None else type(failure.error).__name__,
                 },
                 "races": list(self.races),
+                "streams": list(self.streams),
                 "schedule": self.schedule,
                 "forced": [
                     {

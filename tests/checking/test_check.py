@@ -237,6 +237,7 @@ def test_what_is_reported():
     assert read["verdict"] == "failed"
     assert read["schedule"] == report.schedule
     assert len(read["forced"]) == len(report.forced)
+    assert read["streams"] == list(report.streams)
 
 
 @pytest.mark.slow
