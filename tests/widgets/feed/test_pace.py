@@ -143,6 +143,31 @@ def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) 
     assert shares[1] > shares[2] > shares[3]
 
 
+@pytest.mark.parametrize("busy", [0.0, 1.7])
+def test_a_share_that_was_asked_for_is_the_share(monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
+    """A share that was given is not changed by what the program does."""
+    clocks = Clocks(monkeypatch)
+    clocks.busy = busy
+    fed = Fed(clocks, rows=5, cost=0.012)
+    paced = Pace(fed, 0.1)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced.wake()
+    for _ in range(100):
+        clocks.turn()
+    assert 0.08 < clocks.worked / clocks.wall <= 0.1 * 1.02
+
+
+def test_only_the_clock_of_the_thread_that_reads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the thread that made the pace has used before is not taken for the reading thread's."""
+    clocks = Clocks(monkeypatch)
+    clocks.busy = 0.0
+    fed = Fed(clocks, rows=5, cost=0.012)
+    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    monkeypatch.setattr(pace.time, "thread_time", lambda: clocks.worked - 50.0)  # another thread's
+    paced.wake()
+    clocks.turn()
+    assert clocks.delay == pytest.approx(0.012 / IDLE_SHARE)
+
+
 def test_the_first_news_after_a_rest_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pictures have cost is paid off while nothing happens."""
     clocks = Clocks(monkeypatch)

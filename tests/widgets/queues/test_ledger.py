@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, Status
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
 from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, queued
@@ -102,6 +102,21 @@ def test_what_was_missed_is_not_queued_for_ever() -> None:
     ledger.end_missed()
     assert holding(ledger, NEWEST).commands.tolist() == [1, 2, 3, 5, 7, 8]
     assert ledger["ended"][[0, 4, 6]].tolist() == [30, 30, 30]
+
+
+@pytest.mark.parametrize("status", [Status.ABORTED, Status.SKIPPED])
+def test_what_was_cancelled_ends_nothing_before_it(status: Status) -> None:
+    """Cancelled commands are settled out of order: those in front of them still run."""
+    moments, ended = tables()
+    seqs = np.arange(4)
+    none = 0 * seqs
+    moments.extend_columns({"seq": seqs, "stream": none, "device": none, "at_ns": seqs, "phase": none, "kind": none})
+    over = {"seq": seqs[3:], "stream": none[3:], "device": none[3:], "submitted_ns": seqs[3:], "kind": none[3:]}
+    ended.extend_columns({**over, "started_ns": seqs[3:], "finished_ns": seqs[3:] + 5, "status": none[3:] + status})
+    ledger = Ledger()
+    ledger.update(moments, ended)
+    ledger.end_missed()
+    assert holding(ledger, NEWEST).commands.tolist() == [0, 1, 2]
 
 
 def test_the_oldest_that_are_over_are_forgotten() -> None:

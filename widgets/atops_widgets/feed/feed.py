@@ -42,7 +42,7 @@ from atops_widgets.feed.axis import Axes, TimeAxis
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.host import HOST, HostLog
 from atops_widgets.feed.links import Links, line_of
-from atops_widgets.feed.pace import SHARE, Pace
+from atops_widgets.feed.pace import Pace
 
 __all__ = (
     "CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "TraceSource", "Watcher", "feed_of", "new_feed",
@@ -147,7 +147,7 @@ class Feed:
 
     def __init__(
         self, trace: Trace | None = None, driver: Driver | None = None, *, capacity: int = CAPACITY,
-        since_s: float = inf, share: float = SHARE,
+        since_s: float = inf, share: float | None = None,
     ) -> None:  # fmt: skip
         self.lock = threading.RLock()
         self.driver = driver
@@ -549,7 +549,7 @@ def feed_of(source: FeedSource = None) -> Feed:
         return feed
 
 
-def new_feed(driver: Driver | None, since_s: float, share: float) -> Feed:
+def new_feed(driver: Driver | None, since_s: float, share: float | None) -> Feed:
     """Return a new feed of a driver (None: of the current one), which the driver's later widgets share."""
     driver = current_driver() if driver is None else driver
     with LOCK:

@@ -4,8 +4,8 @@ One thread, a daemon, reads traces and sends frames for all widgets, so that nei
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
 hidden tab, a kernel with a busy cell) slows it down to one frame a second. What a reading and its pictures cost of the
 processor decides when the next may be: they take a small share of the time while the program uses the processor, a
-larger one while it does not, and the first news after a rest are drawn at once. Each frame is the whole picture, so
-nothing is lost when frames are skipped.
+larger one while it does not, or the share that was asked for; the first news after a rest are drawn at once.
+Each frame is the whole picture, so nothing is lost when frames are skipped.
 """
 
 from __future__ import annotations
@@ -107,13 +107,17 @@ QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved
 
 
 class Pace:
-    """The timer of one feed, on the widgets' thread. It does not keep the feed alive."""
+    """The timer of one feed, on the widgets' thread. It does not keep the feed alive.
 
-    def __init__(self, feed: Feed, share: float = SHARE) -> None:
+    `share` is the part of one processor that it may take, always; None: SHARE while the program works, up to IDLE_SHARE
+    while it does not.
+    """
+
+    def __init__(self, feed: Feed, share: float | None = None) -> None:
         self._feed = ref(feed)
         self._share = share
-        self._used = time.monotonic(), time.process_time(), time.thread_time()  # at the last news
-        self._longest = LONGEST_PAUSE_S * max(1.0, SHARE / share)
+        self._used: tuple[float, float, float] | None = None  # at the last news, or the first turn: this thread's clock
+        self._longest = LONGEST_PAUSE_S * max(1.0, SHARE / (share or SHARE))
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
         self._news_at = self._even_at = time.monotonic()
@@ -138,6 +142,8 @@ class Pace:
         self._timer = None
         if feed is None or not feed.watchers():
             return  # a feed without widgets is read by its owner
+        if self._used is None:
+            self._used = _clocks()
         began, at, waiting = time.thread_time(), time.monotonic(), feed.unread()
         if self._followed and feed.behind_s > BEHIND_S:
             feed.skip(PORTION)  # the newest first
@@ -163,12 +169,14 @@ class Pace:
             self._set_timer(min(waits))
 
     def _share_now(self) -> float:
-        """Return the share that may be taken, by what the rest of the process has used since the last news."""
-        then, now = self._used, (time.monotonic(), time.process_time(), time.thread_time())
-        self._used = now
+        """Return the share that was asked for, or one by what the rest of the process has used since the last news."""
+        if self._share is not None:
+            return self._share
+        now = _clocks()
+        then, self._used = self._used or now, now
         passed, used, own = (late - early for late, early in zip(now, then, strict=True))
         rests = (WORKS - (used - own) / max(passed, 1e-9)) / (WORKS - RESTS)
-        return self._share * (1 + (IDLE_SHARE / SHARE - 1) * min(1.0, max(0.0, rests)))
+        return SHARE + (IDLE_SHARE - SHARE) * min(1.0, max(0.0, rests))
 
     def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
         """Note how long ago all that there was had been read; what came meanwhile is no lag."""
@@ -183,6 +191,11 @@ class Pace:
             self._rested = feed.version
             for watcher in feed.watchers():
                 _tried("%r could not be saved", watcher, watcher.rest)
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Return the time, and the processor time of the process and of this thread, in seconds."""
+    return time.monotonic(), time.process_time(), time.thread_time()
 
 
 def _tried(complaint: str, watcher: Watcher, act: Callable[..., float | None], *arguments: float) -> float | None:

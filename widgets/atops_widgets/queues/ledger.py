@@ -63,10 +63,14 @@ class Ledger:
             self._forget()
 
     def end_missed(self) -> None:
-        """End what stands before a command of its stream that is over: its own end was missed."""
+        """End what stands before a command of its stream that was done or failed: its own end was missed.
+
+        Aborted and skipped commands do not count: they may end before those in front of them.
+        """
         first, _ = self.all_over()
         ended, where = self["ended"][first:], self["where"][first:]
-        over, going = np.flatnonzero(ended != NEVER), np.flatnonzero(ended == NEVER)
+        ran = np.isin(self["status"][first:], (Status.DONE, Status.FAILED))
+        over, going = np.flatnonzero((ended != NEVER) & ran), np.flatnonzero(ended == NEVER)
         newest = np.full(len(self.streams), -1, np.int64)
         np.maximum.at(newest, where[over], over)
         beside = self["kind"][first:][going] == Kind.CALL  # these may outlast what comes after them
