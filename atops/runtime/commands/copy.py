@@ -108,8 +108,12 @@ class CopyCompletion(Completion[Any]):
         return Copy(dst, self.dst_offset, src, self.src_offset, self.size, self.kind, self.checksum, self.link)
 
     @command.setter
-    def command(self, ended: Ended) -> None:
-        self.dst = self.src = self.checksum = None
+    def command(self, command: Any) -> None:
+        if isinstance(command, Ended):
+            self.dst = self.src = self.checksum = None
+        else:  # its second half, where it goes over the host
+            self.dst, self.dst_offset, self.src, self.src_offset, *rest = command
+            self.size, self.kind, self.checksum, self.link = rest
 
 
 class ScatteredCopy(NamedTuple):

@@ -141,7 +141,8 @@ def test_ctrl_c_ends_a_kernel_that_runs_inline() -> None:
 LINES = {  # calls at the end of a function, and what lies under <assert.h> and behind a frame
     "raise(9);": (LaunchFailure, r"lines.tops:9: called raise\(\)"),
     "void (*volatile none)() = nullptr; none();": (LaunchFailure, "lines.tops:9: called a function at 0"),
-    "free(reinterpret_cast<void *>(x));": (LaunchFailure, "lines.tops:9: read from"),
+    # What the library finds wrong first depends on the bytes before the memory.
+    "free(reinterpret_cast<void *>(x));": (LaunchFailure, r"lines.tops:9: (read from|called abort\(\))"),
     'printf("%s", reinterpret_cast<const char *>(0x1234));': (LaunchFailure, "lines.tops:9: read from 0x1234"),
     "assert(x[0] == 5);": (KernelAssert, r"lines.tops:9: assertion `x\[0\] == 5` failed"),
     "smash(24);": (LaunchFailure, "an address that no memory can have"),
