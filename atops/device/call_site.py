@@ -187,15 +187,18 @@ def callers_of(site: Site, most: int) -> list[tuple[CodeType, int]]:
     Only the program's own, up to the task or thread that it is in: none of this package, of Python's library or of what
     is installed beside it. Empty where the place is not on this thread's stack.
     """
-    frame, found = sys._getframe(1), list[tuple[CodeType, int]]()
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code is not site.code or frame.f_lasti != site.instruction):
-        frame = frame.f_back  # type: ignore[assignment]
-    while frame is not None and (frame := frame.f_back) is not None and len(found) < most:  # type: ignore[assignment]
+        frame = frame.f_back
+    frame = None if frame is None else frame.f_back
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None and len(found) < most:
         kind = _FILES[frame.f_code.co_filename]
         if kind is _Kind.LOOP:
             break
         if kind is _Kind.PROGRAM:
             found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
     return found
 
 

@@ -136,7 +136,7 @@ def _close(task: Task) -> None:
             task.get_coro().close()
         except RuntimeError:  # it awaits again
             continue
-        except Exception:  # its own, which nobody waits for
+        except Exception:  # its own: no task waits for this one any more
             pass
         return
 

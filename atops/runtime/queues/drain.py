@@ -94,7 +94,7 @@ class DrainedQueue(StreamQueue):
             if over is not None:  # not under the lock: what it held may have a finalizer, which may call anything
                 command = over.command
                 what = ENDED[command.__class__]
-                over.command = what if what.__class__ is Ended else what(command)  # type: ignore[operator]
+                over.command = what if what.__class__ is Ended else what(command)  # type: ignore[operator]  # no Ended
                 command = None  # it is let go of here
                 over = None
             if waiters is not None:

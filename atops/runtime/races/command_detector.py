@@ -174,8 +174,8 @@ class CommandDetector(CommandOrder):
     def _freeing(self, epoch: Epoch) -> Epoch:
         """Return a free as what comes after all commands, if no reference to the memory was left: each has one.
 
-        After all that there was when its stream left a wait out, if it has: the memory is kept for as long, and nobody
-        knows what the wait was for. The stream learns nothing of this.
+        After all that there was when its stream left a wait out, if it has: the memory is kept for as long, and
+        what the wait was for is not known. The stream learns nothing of this.
         """
         seq = epoch.seq if epoch.dropped else epoch.left_at
         if seq == 0:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # the compiler is called
 X = np.linspace(-3.5, 4.25, 32, dtype=np.float32)  # has halves, and 0
 X[:4] = np.nan, np.inf, -np.inf, -0.0
 Y = np.tile(np.array([2, -1.5, 0.25, -0.75], np.float32), 8)
-I = np.arange(-16, 16, dtype=np.int32)  # noqa: E741
+I = np.arange(-16, 16, dtype=np.int32)  # noqa: E741  # the integers, as X and Y are the floats
 J = np.tile(np.array([3, -5, 1, 7], np.int32), 8)
 
 

@@ -136,7 +136,7 @@ async def test_what_a_pipeline_enqueues_names_its_maker() -> None:
 
 
 def ask(stream: Stream) -> atops.DeviceArray:
-    """Have memory, for whoever calls."""
+    """Have memory, for the function that calls."""
     return stream.empty(16)
 
 

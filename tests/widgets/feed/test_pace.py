@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -93,11 +94,17 @@ class Fed:
         self.rests += 1
 
 
+def pace_of(fed: Fed, share: float | None = None) -> Pace:
+    """Return the pace of a stand-in for a feed."""
+    feed: Any = fed
+    return Pace(feed, share)
+
+
 def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """While records come, reading and drawing take at most their share, and are not stopped; dear pictures, too."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=10**6, cost=0.02)  # four pictures beside a busy program
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     for _ in range(50):
         clocks.turn()
@@ -111,7 +118,7 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     """What was there at first is read whole; later, when reading is behind, all but the newest is left out."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=10**6, cost=0.001)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     fed.waiting = 10**5
     for _ in range(30):
@@ -133,7 +140,7 @@ def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) 
         clocks = Clocks(monkeypatch)
         clocks.busy = busy
         fed = Fed(clocks, rows=5, cost=0.012)
-        paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+        paced = pace_of(fed)
         paced.wake()
         for _ in range(100):
             clocks.turn()
@@ -149,7 +156,7 @@ def test_a_share_that_was_asked_for_is_the_share(monkeypatch: pytest.MonkeyPatch
     clocks = Clocks(monkeypatch)
     clocks.busy = busy
     fed = Fed(clocks, rows=5, cost=0.012)
-    paced = Pace(fed, 0.1)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed, 0.1)
     paced.wake()
     for _ in range(100):
         clocks.turn()
@@ -161,7 +168,7 @@ def test_only_the_clock_of_the_thread_that_reads_counts(monkeypatch: pytest.Monk
     clocks = Clocks(monkeypatch)
     clocks.busy = 0.0
     fed = Fed(clocks, rows=5, cost=0.012)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     monkeypatch.setattr(pace.time, "thread_time", lambda: clocks.worked - 50.0)  # another thread's
     paced.wake()
     clocks.turn()
@@ -172,7 +179,7 @@ def test_the_first_news_after_a_rest_are_drawn_at_once(monkeypatch: pytest.Monke
     """What pictures have cost is paid off while nothing happens."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=5, cost=0.02)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     assert clocks.delay is not None and clocks.delay > IDLE_S
@@ -187,7 +194,7 @@ def test_what_comes_while_one_reads_is_no_lag(monkeypatch: pytest.MonkeyPatch) -
     """A driver that never rests is followed: each reading takes all that was there when it began."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=PORTION, cost=0.001)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     fed.waiting = PORTION  # again each time that one looks
     for _ in range(30):
@@ -200,7 +207,7 @@ def test_one_costly_reading_does_not_stop_the_picture(monkeypatch: pytest.Monkey
     """The first reading may take long; what a page asks for then is answered within two seconds all the same."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=1, cost=0.5)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     asked_at = clocks.wall
@@ -214,7 +221,7 @@ def test_a_cheap_feed_is_read_at_the_rate_of_frames(monkeypatch: pytest.MonkeyPa
     """Little work is looked at thirty times a second; nothing new, ten times; paused or ended, never by itself."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=3, cost=0.0)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     assert clocks.delay == FRAME_S
@@ -233,8 +240,8 @@ def test_a_widget_that_waits_is_looked_after_in_time(monkeypatch: pytest.MonkeyP
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=0, cost=0.0, live=False)
     fed.wanted = 0.5
-    Pace(fed).wake()  # type: ignore[arg-type]
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    pace_of(fed).wake()
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     assert clocks.delay == 0.5
@@ -244,7 +251,7 @@ def test_quiet_writes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second after the last news the pictures are written, once, and again only after more news."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=5, cost=0.0)
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     for rows, turns, rests in ((5, 3, 0), (0, int(QUIET_S / IDLE_S) - 2, 0), (0, 30, 1), (5, 1, 1), (0, 30, 2)):
         fed.rows = rows
@@ -260,7 +267,7 @@ def test_a_failing_feed_stops(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     stopped: list[bool] = []
     fed.poll = lambda limit: 1 // 0  # type: ignore[method-assign]
     fed.stop = lambda: stopped.append(True)  # type: ignore[attr-defined]
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     assert stopped == [True] and clocks.delay is None
@@ -274,7 +281,7 @@ def test_a_picture_that_cannot_be_saved_is_logged(
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=1, cost=0.0)
     fed.rest = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
-    paced = Pace(fed)  # type: ignore[arg-type]  # a stand-in for the feed
+    paced = pace_of(fed)
     paced.wake()
     clocks.turn()
     fed.rows = 0

@@ -115,7 +115,7 @@ def test_a_page_picks_by_number_and_a_page_that_is_behind_does_not() -> None:
 
 
 def test_what_is_closed_looks_no_further_ahead() -> None:
-    """Nobody is told any more what a choice would do, so no other choice is tried."""
+    """Its page asks no more what a choice would do, so no other choice is tried."""
     runs: list[int] = []
 
     async def program() -> None:

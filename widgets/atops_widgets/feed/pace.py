@@ -97,7 +97,7 @@ class Flow:
 LOG: Final = get_logger("atops.widgets")
 
 SHARE: Final = 0.03  # of one processor while the program works; details cost it more, in its own threads
-IDLE_SHARE: Final = 0.15  # while it does not: nobody is slowed down
+IDLE_SHARE: Final = 0.15  # while it does not: the program is not slowed down
 RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
 PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
