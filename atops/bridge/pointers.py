@@ -441,7 +441,8 @@ def _at(board: Board, address: int, alias: Alias | None, nbytes: int, what: str)
 def check_range(allocation: Allocation, offset: int, nbytes: int, what: str) -> int:
     """Return `offset`. Raises InvalidValue when the bytes leave the allocation."""
     if nbytes < 0 or offset + nbytes > allocation.size:
-        raise InvalidValue(f"{what}: {nbytes} bytes at offset {offset} are not inside {allocation!r}")
+        past = "not inside" if nbytes < 0 else f"{offset + nbytes - allocation.size} past the end of"
+        raise InvalidValue(f"{what}: {nbytes} bytes at offset {offset} are {past} {allocation!r}")
     return offset
 
 

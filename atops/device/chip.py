@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import operator
+import platform
 import sys
 import threading
 from collections import deque
@@ -30,6 +31,8 @@ __all__ = (
 
 POISON = 0xA5
 _LARGE = 4 << 20  # bytes
+_L1 = 2 << 20  # bytes; no L1 has more, and no L2 less
+_LOW = 0x40 if sys.platform == "linux" and platform.machine() == "x86_64" else 0  # MAP_32BIT
 _CLEARED = 256 << 10  # bytes of a scratchpad that are cleared by hand for the next chip; with more it is made anew
 MASK = 0xFFFFFFFF  # of a kernel signal
 DEFAULT_SIZE = 1 << 20  # of the FIFO of printed text, as CUDA's
@@ -89,8 +92,15 @@ def _scratch(size: int) -> Scratch:
 
 
 def _pages(size: int) -> mmap.mmap:
-    """Return zeroed pages, large ones where that pays: numpy asks for them from the same size on."""
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    """Return zeroed pages, large ones where that pays: numpy asks for them from the same size on.
+
+    Those of an L1 have addresses of 31 bits while there are any, as on the chip: kernels in C++ keep them in an int.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        pages = mmap.mmap(-1, size, flags=flags | (_LOW if size <= _L1 else 0))
+    except OSError:  # there are none any more
+        pages = mmap.mmap(-1, size, flags=flags)
     if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE") and not _keepers[0]:
         with suppress(OSError):  # a kernel without them
             pages.madvise(mmap.MADV_HUGEPAGE)

@@ -62,6 +62,16 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         """int *x; topsMalloc(&x, 4); wild<<<1, 1>>>(x);
         printf("%s\\n", topsGetErrorName(topsDeviceSynchronize()));""", "topsError(?!.*Success).*\n", 0,
     ),
+    "copies that leave their memory": (
+        """char *x, many[99] = {}; topsMalloc(&x, 64);
+        puts(topsGetErrorString(topsMemcpy(x, many, 99, topsMemcpyHostToDevice)));
+        puts(topsGetErrorString(topsMemcpy(many, x + 60, 8, topsMemcpyDeviceToHost)));
+        puts(topsGetErrorName(topsMemset(x, 0, 65)));
+        puts(topsGetErrorName(topsMemcpy(many, x, 64, topsMemcpyDeviceToHost)));""",
+        r".*: 99 bytes at offset 0 are 35 past the end of <Allocation .*>.*\n"
+        r".*: 8 bytes at offset 60 are 4 past the end of <Allocation .*>.*\n"
+        r"topsErrorInvalidValue\ntopsSuccess\n", 0,
+    ),
     "memory that main has allocated": (
         "int *x, many[9] = {}; topsMalloc(&x, 4); puts(topsGetErrorString(topsMemcpyHtoD(x, many, 36)));",
         r".*<Allocation .*: 4 bytes at .*, allocated at program\.cpp:\d+ in main>.*\n", 0,

@@ -41,7 +41,7 @@ __all__ = (
     "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
 )  # fmt: skip
 
-VERSION = 6
+VERSION = 7
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from atops.device.chip import Chip
     from atops.kernels.cxx.registration import CxxKernel
 
-__all__ = ("NativeKernel", "NativeLaunch", "ProgramKernel", "ProgramLaunch", "StructParameter")
+__all__ = ("NativeKernel", "NativeLaunch", "PointerParameter", "ProgramKernel", "ProgramLaunch", "StructParameter")
 
 WORD = 16  # arguments are aligned as the largest that C++ has
 NOTHING = array("Q")
@@ -69,6 +69,8 @@ class NativeLaunch(BoundKernel):
             if isinstance(value, MemoryArgument):
                 self._check(value, can_access)
                 packed.append(value.allocation.host_address + value.offset)
+            elif value is None:
+                packed.append(0)
             else:
                 packed.append((value if isinstance(value, np.generic) else np.asarray(value, dtype)).tobytes())
         self._lay_out(kernel.layout, packed)
@@ -184,6 +186,16 @@ class ProgramKernel(NativeKernel):
         return self
 
 
+class PointerParameter(Parameter):
+    """A parameter that is a pointer: device memory, or None for the null pointer."""
+
+    __slots__ = ()
+
+    def take(self, value: object) -> object:
+        """As of any parameter of memory."""
+        return None if value is None else super().take(value)
+
+
 class StructParameter(Parameter):
     """A parameter of a class: the bytes that C has of it, or what numpy and ctypes have as a struct of its size."""
 
@@ -211,7 +223,7 @@ class StructParameter(Parameter):
 def _parameter(kernel: str, name: str, kind: ParameterRow) -> Parameter:
     letter = chr(kind.kind)
     if letter == "P":
-        return Parameter(kernel, name, None, True)
+        return PointerParameter(kernel, name, None, True)
     return (StructParameter if letter == "V" else Parameter)(kernel, name, _dtype(kind), False)
 
 

@@ -126,7 +126,7 @@ class Module:
 
     def __getattr__(self, name: str) -> Any:
         """Return the kernel or the variable of this name. Raises AttributeError, naming the nearest one."""
-        if name.startswith("__") or "_define" not in self.__dict__:
+        if (name.startswith("__") and name.endswith("__")) or "_define" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no {name}")
         definitions = self._definitions()
         found = definitions.kernels.get(name) or definitions.variables.get(name)

@@ -30,7 +30,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 MISSING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "__constant__ char* p; char* q = p;": "constant memory has no pointers of its own: `const char *p = x;`",
-        "a.connect(b);": "the text does not have it: wait for the event of a, then trigger b",
         "topsKernelSignalRead": "signals of kernels are for the host, and for kernels in Python",
         "topsKernelSignalWrite": "signals of kernels are for the host, and for kernels in Python",
     }
@@ -48,7 +47,7 @@ DIFFERENT: Final[Mapping[str, str]] = MappingProxyType(
         "`T f(T x)`, without a specifier": "both sides may call it",
         "#if __AGCU_ARCH__ >= 300 ... #elif !defined(__AGCU_ARCH__)": "host code is compiled with it, once: the "
         "macro is defined there, too",
-        "`T x; T x[n];` (automatic)": "on a stack of 256 KiB for each thread; more is a fault",
+        "`T x; T x[n];` (automatic)": "on a stack of 1 MiB for each thread; more is a fault",
         "`void f(T* x)` (parameters)": "a parameter that names a space is not refused",
         "topsMemcpyToSymbol(&x, &v, n); topsMemcpyFromSymbol": "in whole programs; the object API and the C-style "
         "functions reach variables by name",

@@ -14,8 +14,8 @@ from typing import Any
 import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.bridge.declarations import CParameter, Function
-from atops.bridge.handles import current_device
-from atops.bridge.pointers import operand
+from atops.bridge.handles import current_board, current_device
+from atops.bridge.pointers import is_device_address, operand
 from atops.bridge.structs import Struct
 from atops.kernels.cxx.variables import LoadedModule
 from atops.kernels.memory.device_variables import Variable
@@ -154,8 +154,10 @@ def memory_of(address: int | None, size: int | None) -> Any:
     """Return the memory at an address: itself where the runtime knows it, else host memory of so many bytes."""
     if not address or not size:
         return address or None
+    if is_device_address(current_board(), address):
+        return address  # live or not: the function says what is wrong with it
     try:
-        operand(address, size, "the pointer")
+        operand(address, 0, "the pointer")
     except AtopsError:
         return (ctypes.c_char * size).from_address(address)
     return address

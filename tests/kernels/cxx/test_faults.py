@@ -17,7 +17,8 @@ TRANSFER = "tops_dte_ctx_t c; tops::dte_scope s(c); __local__ float t[64];"
 WRONG = {
     "null": ("float *p = 0; *p = 1;", LaunchFailure, "stored to a null pointer"),
     "wild": ("float *p = (float *)0x7123456780000; x[0] = *p;", LaunchFailure, "address that no memory can have"),
-    "stack": ("x[0] = deep(100000);", LaunchFailure, "its stack of 256 KiB overflowed"),
+    "stack": ("x[0] = deep(100000);", LaunchFailure,
+              "its stack of 1024 KiB overflowed; __local__ puts an array into L1"),
     "zero": ("volatile int z = 0; x[0] = 5 / z;", LaunchFailure, "divided an integer by zero"),
     "least": ("volatile int l = -2147483647 - 1, m = -1; x[0] = l / m;", LaunchFailure, "or the least one by -1"),
     "jump": ("void (*volatile f)() = (void (*)())16; f(); x[0] = 1;", LaunchFailure,

@@ -14,6 +14,7 @@ from ml_dtypes import bfloat16
 import atops
 from atops import kernels as k
 from atops.base.errors import DteError, InvalidType, InvalidValue, LaunchFailure
+from atops.base.options import EmulatorOptions
 from atops.tops.header.cxx import PLACE, cxx_header
 
 TEXT = (Path(__file__).parent / "published.cpp").read_text(encoding="utf-8")
@@ -171,3 +172,62 @@ def test_a_cooperative_template_by_its_name(run: Callable[..., Any]) -> None:
     whole_chip = atops.LaunchConfig(*CHIP, cooperative=True)
     found = run("", "mask_kernel<float>", whole_chip, x, 1.0, np.zeros(1, np.uint32), 5, fetch=2, module=made)
     assert found[0] == 3
+
+
+CONNECTED = """
+__global__ void turn(float *x, float *y, int n) {
+    __shared__ float l2[1024];
+    __local__ __valigned__ float l1[1024];
+    tops::private_cdte a;
+    tops::private_dte b;
+    a.connect(b);
+    for (int i = 0; i < n; i += 1024) {
+        tops::memcpy_async(a, tops::mdspan(tops::Shared, l2, 32, 32), tops::mdspan(tops::Global, x + i, 32, 32));
+        tops::event e = tops::transpose_async(b, tops::mdspan(l1, 32, 32), tops::mdspan(l2, 32, 32), {1, 0});
+        tops::wait(e);
+        tops::memcpy(a, tops::mdspan(y + i, 1024), tops::mdspan(l1, 1024));
+        tops::wait(tops::memcpy_async(a, tops::mdspan(l2, 1024), tops::mdspan(x + i, 1024)));
+        tops::transpose(b, tops::mdspan(l1, 32, 32), tops::mdspan(l2, 32, 32), {1, 0});
+    }
+}
+__global__ void missing(float *x) {
+    __local__ float l1[4];
+    tops::private_dte a, b;
+    a.connect(b);
+    tops::memcpy(a, tops::mdspan(l1, 4), tops::mdspan(x, 4));
+    tops::memcpy(b, tops::mdspan(l1, 4), tops::mdspan(x, 4));
+    tops::memcpy(b, tops::mdspan(l1, 4), tops::mdspan(x, 4));
+}
+__global__ void circle(float *x) { tops::private_dte a, b, c; a.connect(b); b.connect(c); c.connect(a); }
+__global__ void second(float *x) { tops::private_dte a, b, c; a.connect(c); b.connect(c); }
+__global__ void __low(int *x, const int *given) {
+    __local__ int own[2];
+    int kept = static_cast<int>(reinterpret_cast<long>(own));  // as published kernels keep addresses of L1
+    *reinterpret_cast<int *>(long(kept) + 4) = given ? given[0] : -7;
+    x[0] = own[1];
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"strict": True}, {"seed": 3, "dte": "eager"}, {"dte": "seeded"}])
+def test_connected_contexts(options: dict[str, Any], run: Callable[..., Any]) -> None:
+    """Each transfer of the later context begins after one of the earlier: only the later one is waited for."""
+    made = k.compile_source(CONNECTED, "connected.tops").module()
+    x = generator.uniform(-1, 1, (4, 32, 32)).astype(np.float32)
+    given = EmulatorOptions(**options)
+    found = run("", "turn", (1, 1), x, np.empty_like(x), x.size, fetch=1, module=made, options=given)
+    assert np.array_equal(found, x.transpose(0, 2, 1))
+    for name, says in {"missing": "none was started", "circle": "come first already", "second": "of another"}.items():
+        with pytest.raises(LaunchFailure, match=says) as failed:
+            run("", name, (1, 1), np.zeros(4, np.float32), module=made, options=given)
+        assert isinstance(failed.value.__cause__ or failed.value, DteError)
+
+
+@pytest.mark.slow
+def test_a_null_pointer_an_address_in_an_int_and_a_name_that_begins_with_underscores(run: Callable[..., Any]) -> None:
+    """None is the null pointer; an address of L1 has 31 bits; a generator's names begin with underscores."""
+    made = k.compile_source(CONNECTED, "connected.tops").module()
+    assert made.__low is made.function("__low")
+    for given, found in ((None, -7), (np.array([3], np.int32), 3)):
+        assert run("", "__low", (1, 1), np.zeros(1, np.int32), given, module=made)[0] == found

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 6;
+constexpr uint32_t VERSION = 7;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -65,6 +65,8 @@ struct Context {
     uint32_t serial;  // of its transfers
     const void *owner;
     Site declared, issued;
+    Context *earlier;  // each transfer begins after one of this context, the first behind the `taken`th
+    uint32_t taken;
     Transfer transfer;
 };
 
@@ -88,7 +90,7 @@ struct Runtime {
     void *(*shared)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
     void *(*local)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
     void *(*dynamic_shared)(size_t *bytes);
-    void (*context)(Context *, int what, Site);  // 0 init, 1 destroy
+    void (*context)(Context *, int what, Site);  // 0 init, 1 destroy, 2 connect
     void (*transfer)(Context *, const Transfer *, Site);
     Event (*issue)(Context *, const Transfer *, Site);
     void (*wait)(Event, Site);

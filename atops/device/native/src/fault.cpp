@@ -133,7 +133,7 @@ void handle(int number, siginfo_t *info, void *context) {
         uintptr_t low = reinterpret_cast<uintptr_t>(fiber->guard), high = reinterpret_cast<uintptr_t>(fiber->stack);
         if (address >= low - 4096 && address < high) {
             pending = Fault::launch_failure;
-            snprintf(said, sizeof said, "its stack of %zu KiB overflowed", STACK_BYTES >> 10);
+            snprintf(said, sizeof said, "its stack of %zu KiB overflowed; __local__ puts an array into L1", STACK_BYTES >> 10);
         } else if (info->si_code == SI_KERNEL) {  // the processor does not say which
             pending = Fault::illegal_address;
             snprintf(said, sizeof said, "used an address that no memory can have");

@@ -38,7 +38,7 @@ struct Fiber {
     Fiber *next_free;
 };
 
-constexpr size_t STACK_BYTES = 256 << 10;
+constexpr size_t STACK_BYTES = 1 << 20;
 
 Fiber *take_fiber();  // nullptr where the system has no memory
 void give_fiber(Fiber *);

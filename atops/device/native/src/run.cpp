@@ -390,10 +390,11 @@ void context(Context *given, int what, Site site) {
         given->owner = fiber;
         given->state = 1;
         given->busy = 0;
+        given->earlier = nullptr;
         given->declared = site;
     } else {
-        check_context(own, fiber, given, "destroy", site);
-        given->state = 2;
+        check_context(own, fiber, given, what == 1 ? "destroy" : "connect", site);
+        if (what == 1) given->state = 2;
     }
 }
 
@@ -416,10 +417,39 @@ void check(Scheduler *own, Fiber *fiber, Context *context, const Transfer &trans
     if (!check_transfer(transfer, text, sizeof text)) fail(Fault::dte_error, text, site);
 }
 
+void finish_earlier(Scheduler *own, Fiber *fiber, Context *context, const char *name, Site site);
+
+// Do what is in flight.
+void finish(Scheduler *own, Fiber *fiber, Context *context) {
+    context->busy = 0;
+    if (context->earlier) {
+        finish_earlier(own, fiber, context, context->transfer.name, context->issued);
+        if (own->watch) watch_transfer(own->watch, fiber, context->transfer, context->issued);
+    } else if (own->watch) {
+        watch_wait(own->watch, fiber, context);
+    }
+    if (own->run->eager && !context->earlier) return;
+    check_operand(own, fiber, context->transfer.dst, "dst", true, context->issued);
+    move(own, context->transfer);
+}
+
+// Do the transfer that one of `context` begins after.
+void finish_earlier(Scheduler *own, Fiber *fiber, Context *context, const char *name, Site site) {
+    Context *earlier = context->earlier;
+    if (earlier->state != 1) return;  // a connection ends with either of the two
+    if (earlier->serial == context->taken)
+        failf(Fault::dte_error, site, "%s begins after a transfer of the DTE context that is connected to its own, and "
+              "none was started", name);
+    context->taken = earlier->serial;
+    if (earlier->busy) finish(own, fiber, earlier);
+}
+
 void transfer(Context *context, const Transfer *given, Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
     check(own, fiber, context, *given, site);
+    ++context->serial;
+    if (context->earlier) finish_earlier(own, fiber, context, given->name, site);
     if (own->watch) {
         watch_context(own->watch, fiber, context, given->name, site);
         watch_transfer(own->watch, fiber, *given, site);
@@ -436,9 +466,9 @@ Event issue(Context *context, const Transfer *given, Site site) {
     context->issued = site;
     if (own->watch) {
         watch_context(own->watch, fiber, context, given->name, site);
-        watch_issue(own->watch, fiber, context, site);
+        if (!context->earlier) watch_issue(own->watch, fiber, context, site);  // that takes place when it is waited for
     }
-    if (own->run->eager) move(own, *given);
+    if (own->run->eager && !context->earlier) move(own, *given);
     return {context, ++context->serial};
 }
 
@@ -453,12 +483,7 @@ void wait(Event event, Site site) {
     if (!context || !context->busy || context->serial != event.serial) return;
     if (!context->shared && context->owner != fiber)
         fail(Fault::dte_error, "waits for a transfer of another thread's DTE context", site);
-    context->busy = 0;
-    if (own->watch) watch_wait(own->watch, fiber, context);
-    if (!own->run->eager) {
-        check_operand(own, fiber, context->transfer.dst, "dst", true, context->issued);
-        move(own, context->transfer);
-    }
+    finish(own, fiber, context);
 }
 
 void print(const char *text, size_t bytes) {

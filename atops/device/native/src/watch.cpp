@@ -612,8 +612,8 @@ void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint
 void watch_call(Watch *watch, uint64_t counter) {
     const Fiber *fiber = watch->own->current;
     if (static_cast<uint8_t *>(__builtin_frame_address(0)) < fiber->stack + STACK_LEFT) {
-        char text[64];
-        snprintf(text, sizeof text, "its stack of %zu KiB overflowed", STACK_BYTES >> 10);
+        char text[96];
+        snprintf(text, sizeof text, "its stack of %zu KiB overflowed; __local__ puts an array into L1", STACK_BYTES >> 10);
         fail_now(Fault::launch_failure, text);
     }
     if (watch->run->stop) fail_now(Fault::stopped, "");

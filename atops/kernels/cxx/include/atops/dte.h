@@ -466,9 +466,20 @@ struct tops_dte_ctx_base_s {
             each->rank = 1, each->item = 1, each->extents[0] = bytes;
     }
 
-    // Of published kernels; no text says what it does.
-    __attribute__((error("a DTE context cannot be connected to another one here: wait for the event of the first, then "
-                         "trigger the second"))) void connect(tops_dte_ctx_base_s &);
+    // Lets each transfer of `other` begin after one of this context: start both, wait only for that of `other`.
+    void connect(tops_dte_ctx_base_s &other, ATOPS_SITE) {
+        atops::runtime->context(&own, 2, {file, line});
+        atops::runtime->context(&other.own, 2, {file, line});
+        for (const atops::Context *each = &own; each; each = each->earlier)
+            if (each == &other.own)
+                atops::fail(atops::Fault::dte_error, "connect of a DTE context to one whose transfers come first already; "
+                            "neither would ever begin", file, line);
+        if (other.own.earlier && other.own.earlier != &own)
+            atops::fail(atops::Fault::dte_error, "connect of a second DTE context to one whose transfers come after those "
+                        "of another already", file, line);
+        other.own.earlier = &own;
+        other.own.taken = own.serial;
+    }
 
   private:
     [[noreturn]] void refuse(const char *what, const char *why, const char *file, int line) {
