@@ -10,17 +10,19 @@ the repetitions is taken, since load can only add to it.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import atops
 
-__all__ = ("Effort", "Times", "board", "interleave", "interleave_async", "timed")
+__all__ = ("Effort", "Times", "board", "interleave", "interleave_async", "numpy_on_one_thread", "timed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +119,35 @@ def board(**options: Any) -> Iterator[atops.Device]:
         yield atops.Device(0, driver)
     finally:
         driver.close()
+
+
+@contextmanager
+def numpy_on_one_thread() -> Iterator[bool]:
+    """Have numpy multiply matrices on one OS thread, as many as a board has for kernels. Yields whether it does.
+
+    Its library, OpenBLAS, else takes all cores, and its threads spin on them for a while after each product.
+    """
+    with open("/proc/self/maps") as file:
+        paths = {line.split(maxsplit=5)[-1].strip() for line in file if "openblas" in line}
+    calls = [found for path in sorted(paths) if (found := _thread_calls(path)) is not None]
+    before = [count() for count, _ in calls]
+    for _, set_count in calls:
+        set_count(1)
+    try:
+        yield bool(calls)
+    finally:
+        for (_, set_count), count in zip(calls, before, strict=True):
+            set_count(count)
+
+
+def _thread_calls(path: str) -> tuple[Callable[[], int], Callable[[int], object]] | None:
+    """Return what tells and sets the number of threads of an OpenBLAS, whose names its builds decorate."""
+    if not Path(path).is_file():
+        return None
+    library = ctypes.CDLL(path)
+    for before in ("", "scipy_"):
+        for behind in ("", "64_"):
+            names = [f"{before}openblas_{verb}_num_threads{behind}" for verb in ("get", "set")]
+            if all(hasattr(library, name) for name in names):
+                return getattr(library, names[0]), getattr(library, names[1])
+    return None

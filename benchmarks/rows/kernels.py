@@ -16,22 +16,24 @@ from typing import Any
 
 import atops
 from benchmarks.measuring.figures import Figure, Skipped, at_most, compared
-from benchmarks.measuring.measure import Effort, Times, board, interleave, interleave_async, timed
+from benchmarks.measuring.measure import Effort, Times, board, interleave, interleave_async, numpy_on_one_thread, timed
 from benchmarks.rows.vector_add import Vectors, add_tiles
 
-__all__ = ("FOLDER", "detectors", "example_kernels", "example_times", "importable")
+__all__ = ("FOLDER", "NUMPY", "detectors", "example_kernels", "example_times", "importable")
 
 FOLDER = Path(atops.__file__).parents[1] / "examples" / "kernels"
 MODES: dict[str, dict[str, Any]] = {"default": {}, "detect": {"detect": True}, "strict": {"strict": True}}
+NUMPY = ("numpy", "numpy, 1 thread")  # as all cores that it takes, and on one
 HARNESS = {"measured", "in_cxx"}  # what the kernels have in common; every other file is one
 
 
 def example_kernels(effort: Effort) -> Iterator[Figure]:
     """Yield the time of each kernel's launches against numpy. Raises Skipped in an installed package."""
     for example in _examples():
-        times = asyncio.run(example_times(example, effort))
+        with numpy_on_one_thread() as alone:
+            times = asyncio.run(example_times(example, effort))
         yield compared(
-            example.name, times, "kernel", "numpy", reference="numpy", unit="ms", count=1, budget=at_most(12)
+            example.name, times, "kernel", "numpy", reference=NUMPY[alone], unit="ms", count=1, budget=at_most(12)
         )  # fmt: skip
 
 
@@ -54,10 +56,10 @@ def importable(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-async def example_times(example: Any, effort: Effort) -> Times:
-    """Check an example on a board of its own, and return its times."""
+async def example_times(example: Any, effort: Effort, workers: int = 1) -> Times:
+    """Check an example on a board of its own with so many OS threads for kernels, and return its times."""
     size = example.others[0] if effort.smoke else example.size
-    async with atops.Driver():
+    async with atops.Driver(atops.EmulatorOptions(workers=workers)):
         await example.check(*size)
         arrays = example.arrays(*size)
 

@@ -16,15 +16,16 @@ import atops
 from atops import kernels as k
 from atops.base.errors import NotSupported
 from benchmarks.measuring.figures import Budget, Figure, Skipped, at_most, compared, value_at_most
-from benchmarks.measuring.measure import Effort, board, interleave, timed
+from benchmarks.measuring.measure import Effort, board, interleave, numpy_on_one_thread, timed
 from benchmarks.rows.commands import round_trips
-from benchmarks.rows.kernels import FOLDER, example_times, importable
+from benchmarks.rows.kernels import FOLDER, NUMPY, example_times, importable
 
 __all__ = ("compile_times", "native_barriers", "native_kernels", "native_launch", "native_vector_add", "native_watched")
 
 CACHE = "ATOPS_CACHE"
 CHIP = (2, 12)
 LIMITS = {"softmax": 1.5, "layer_norm": 1.5, "matrix_multiply": 1.5}  # times numpy; the others have none
+SHARED_OUT = "matrix_multiply"  # what numpy does on all cores
 SOURCE = """
 constexpr int TILE = 8192, SLICE = 43712;  // 32 and 171 KiB
 
@@ -173,9 +174,15 @@ def native_kernels(effort: Effort) -> Iterator[Figure]:
         space = runpy.run_path(str(FOLDER / "in_cxx.py"))
         examples = {name: space["example"](name) for name in space["PROGRAMS"]}
     for name, example in examples.items():
-        times = asyncio.run(example_times(example, effort))
+        with numpy_on_one_thread() as alone:
+            times = asyncio.run(example_times(example, effort))
         limit: Budget | None = at_most(LIMITS[name]) if name in LIMITS else None
-        yield compared(example.name, times, "kernel", "numpy", reference="numpy", unit="ms", count=1, budget=limit)
+        yield compared(
+            example.name, times, "kernel", "numpy", reference=NUMPY[alone], unit="ms", count=1, budget=limit
+        )  # fmt: skip
+        if name == SHARED_OUT:
+            times = asyncio.run(example_times(example, effort, workers=2))
+            yield compared("  on two OS threads", times, "kernel", "numpy", reference=NUMPY[False], unit="ms", count=1)
 
 
 def compile_times(effort: Effort) -> Iterator[Figure]:
