@@ -22,7 +22,7 @@ from atops.checking.actors import place_of, raised_at
 from atops.checking.command_touches import CommandTouches
 from atops.checking.search import Ended, Failure
 from atops.checking.strategies.strategy import Recorder
-from atops.device.chip import keeping_scratchpads
+from atops.device.chip import keeping_clusters
 from atops.device.memory.allocation import numbered_from_one
 from atops.device.memory.arena import keeping_arenas
 from atops.device.races.race import Race
@@ -69,7 +69,7 @@ class Runner:
 
     def __enter__(self) -> Runner:
         """Take what all runs need: it would be put up and taken down again for each."""
-        kept = keeping_scratchpads(), keeping_arenas(), keeping_selectors()
+        kept = keeping_clusters(), keeping_arenas(), keeping_selectors()
         for each in (self._quiet, collecting_by_steps(), counting(True), *kept):
             self._held.enter_context(each)
         return self

@@ -26,7 +26,7 @@ from atops.device.cost import NS, SignalTimes
 
 __all__ = (
     "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratch",
-    "Scratchpad", "SignalWaiter", "Sip", "keeping_scratchpads",
+    "Scratchpad", "SignalWaiter", "Sip", "keeping_clusters",
 )  # fmt: skip
 
 POISON = 0xA5
@@ -71,21 +71,20 @@ class Scratchpad:
 
     def replace(self) -> None:
         """Leave the memory to the kernel that may still write to it, and have fresh memory from now on."""
-        held, self._bytes = self._bytes, None
-        if held is not None and _keepers[0] and held.used <= _CLEARED and sys.getrefcount(held) == 2:
-            held[: held.used] = held.used = 0  # nothing else refers to a part of it
-            _kept.setdefault(self.capacity, []).append(held)
+        self._bytes = None
+
+    def clear(self) -> None:
+        """Have all bytes 0 again: fresh memory where they are many, or where something else refers to a part of it."""
+        held = self._bytes
+        if held is not None:
+            if held.used <= _CLEARED and sys.getrefcount(held) == 3:  # of this, the name here, and the call
+                held[: held.used] = held.used = 0
+            else:
+                self._bytes = None
 
 
 def _scratch(size: int) -> Scratch:
     """Return the bytes of a scratchpad, all 0."""
-    if _keepers[0]:
-        kept = _kept.get(size)
-        if kept:
-            try:
-                return kept.pop()
-            except IndexError:  # another thread took it
-                pass
     scratch = Scratch((size,), np.uint8, _pages(size))
     scratch.used = 0
     return scratch
@@ -107,16 +106,16 @@ def _pages(size: int) -> mmap.mmap:
     return pages
 
 
-_keepers = [0]  # blocks of `keeping_scratchpads` that go on
-_kept: dict[int, list[Scratch]] = {}  # by size, those that are all 0, and that nothing else refers to
+_keepers = [0]  # blocks of `keeping_clusters` that go on
+_kept: list[tuple[Architecture, list[Cluster]]] = []  # of chips that were closed, as new
 _keeping = fork_safe(threading.Lock())
 
 
 @contextmanager
-def keeping_scratchpads() -> Iterator[None]:
-    """For the block, have chips take the scratchpads that others have given up, cleared, instead of making their own.
+def keeping_clusters() -> Iterator[None]:
+    """For the block, have chips take the clusters of closed ones, as good as new, instead of making their own.
 
-    For hundreds of short runs, each on a chip of its own: new pages take longer than such a run. Several threads may.
+    For hundreds of short runs, each on a chip of its own: to make them, and new pages, takes long. Several threads may.
     """
     with _keeping:
         _keepers[0] += 1
@@ -127,6 +126,19 @@ def keeping_scratchpads() -> Iterator[None]:
             _keepers[0] -= 1
             if not _keepers[0]:
                 _kept.clear()
+
+
+def _clusters(arch: Architecture) -> list[Cluster]:
+    """Return the clusters of a new chip."""
+    if _keepers[0] and _kept:
+        try:
+            of, clusters = _kept.pop()
+        except IndexError:  # another thread took them
+            pass
+        else:
+            if of is arch:
+                return clusters
+    return [Cluster(cluster, arch) for cluster in range(arch.clusters)]
 
 
 class Sip:
@@ -174,6 +186,19 @@ class Cluster:
         for sip in self.sips:
             sip._l1.replace()
             sip.sync = sip.grid_sync = None
+
+    def clear(self) -> bool:
+        """Be as a new one. Returns False where a thread of a kernel may still be on it."""
+        self.native = None
+        self._l2.clear()
+        for sip in self.sips:
+            if sys.getrefcount(sip) > 3:  # the list, the name here, and the call
+                return False
+            sip._l1.clear()
+            for request in (sip.sync, sip.grid_sync):
+                if request is not None:
+                    request.frame = None
+        return True
 
     def __repr__(self) -> str:
         return f"<Cluster {self.ordinal}: {len(self.sips)} SIPs>"
@@ -406,10 +431,23 @@ class Chip:
         self.ordinal = ordinal
         self.options = options if options is not None else EmulatorOptions(arch=arch.name)
         self.memory = memory
-        self.clusters = [Cluster(cluster, arch) for cluster in range(arch.clusters)]
+        self.clusters = _clusters(arch)
         self.signals = KernelSignals(arch.kernel_signals)
         self.print_fifo = PrintFifo()
         self.variables: dict[object, Any] = {}
+
+    def close(self) -> None:
+        """Forget the instances of declared variables, and give up all L1 and L2, which another chip may get.
+
+        They go now: the objects around them may wait long for the collector, or for the last dead handle to go.
+        """
+        self.variables.clear()
+        clusters, self.clusters = self.clusters, []
+        if _keepers[0] and all(cluster.clear() for cluster in clusters):
+            _kept.append((self.arch, clusters))
+        else:
+            for cluster in clusters:
+                cluster.renew()
 
     def __repr__(self) -> str:
         return f"<Chip {self.ordinal}: {self.arch.name}, {len(self.clusters)} clusters>"

@@ -9,7 +9,8 @@ import pytest
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.arch import architecture
-from atops.device.chip import RECORD_BYTES, Chip, KernelSignals, PrintFifo
+from atops.device.chip import RECORD_BYTES, Chip, KernelSignals, PrintFifo, keeping_clusters
+from atops.device.exec.thread import Request
 from atops.device.memory.value_wait import Condition, satisfied
 from tests.every import every
 
@@ -49,6 +50,38 @@ def test_an_abandoned_kernel_keeps_the_old_memory():
     old = cluster.sips[0].l1
     cluster.renew()
     assert not np.shares_memory(old, cluster.sips[0].l1)
+
+
+def test_clusters_of_a_closed_chip_are_kept_as_new():
+    """All 0, for a chip of the same kind; what an array of a kernel is part of is not, and no cluster with a thread."""
+
+    def used(chip):
+        sip, l2 = chip.clusters[0].sips[0], chip.clusters[0].l2
+        sip.l1[:8] = l2[:8] = 7
+        sip.l1.used = l2.used = 8
+        sip.sync = Request()
+        sip.sync.frame = (each for each in ()).gi_frame
+        return sip, np.ndarray((2,), np.int32, sip.l1)
+
+    with keeping_clusters():
+        first = Chip(architecture("gcu300"), 0)
+        clusters = first.clusters[:]
+        sip, array = used(first)
+        first.close()
+        assert first.clusters == []
+        assert Chip(architecture("gcu210"), 0).clusters[0] not in clusters
+        second = Chip(architecture("gcu300"), 0)
+        assert second.clusters[0] is not clusters[0] and sip.sync is None  # it was in use
+        del clusters, sip
+        clusters, array = second.clusters[:], used(second)[1]
+        second.close()
+        third = Chip(architecture("gcu300"), 1)
+        assert third.clusters == clusters
+        new = third.clusters[0]
+        assert not new.sips[0].l1[:8].any() and not new.l2[:8].any() and new.sips[0].sync.frame is None
+        assert array.tolist() == [0x07070707] * 2 and not np.shares_memory(array, new.sips[0].l1)
+        third.close()
+    assert Chip(architecture("gcu300"), 0).clusters[0] is not new
 
 
 # ---- kernel signals: values modulo 2**32, their conditions, and which waits end

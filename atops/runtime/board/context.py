@@ -177,14 +177,9 @@ class DeviceContext:
             return list(self.pools)
 
     def close_memory(self, by: object = None) -> None:
-        """Free all memory of the device and forget the instances of declared variables, for good.
-
-        L1 and L2 go now: the objects around them may wait long for the collector, or for the last dead handle to go.
-        """
+        """Free all memory of the device, L1 and L2 too, and forget the instances of declared variables, for good."""
         self.memory.close(by)
-        self.chip.variables.clear()
-        for cluster in self.chip.clusters:
-            cluster.renew()
+        self.chip.close()
 
     def resetting(self) -> list[Completion]:
         """Return what the reset that made this context has still to wait for: a snapshot."""

@@ -432,7 +432,7 @@ class ReadySteps:
             if len(self._callbacks) == 1:
                 self._offer_callback()
 
-    def popleft(self) -> asyncio.Handle:
+    def popleft(self) -> Any:
         """Return the handle that comes next, once what comes before it has run. After so many the collector runs."""
         if (touches := self._executor.touches) is not None:
             touches.task_over()
@@ -440,11 +440,13 @@ class ReadySteps:
         if self._left <= 0:
             self._left = COLLECT
             self._executor.collect()
-        if self._urgent:
-            return self._urgent.popleft()
-        handle: asyncio.Handle | None = self._executor.next_handle(self._urgent)
-        if handle is None:
-            return self._urgent.popleft() if self._urgent else self._idle
+        urgent = self._urgent
+        handle: Any
+        while urgent or (handle := self._executor.next_handle(urgent)) is None:
+            handle = urgent.popleft() if urgent else self._idle
+            if getattr(handle._callback, "__func__", None) not in OWN:
+                return handle
+            handle._run()  # here, for a turn of the loop takes longer
         if touches is not None and self._agenda.current[0] in (TASK, CALLBACK):
             touches.task_begins()
         if self._callbacks and handle is self._callbacks[0][1]:
