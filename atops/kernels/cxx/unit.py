@@ -62,7 +62,10 @@ _STDIN = re.compile(r'^# \d+ "[^"\n]*-stdin\.cpp".*\n', re.MULTILINE)
 _SAID = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
 )
-_CHIPS = re.compile(r'^[ \t]*#[ \t]*include[ \t]*<(?P<name>(?:krt|acore|common|tcle|tops)/[\w./]+)>', re.MULTILINE)
+_CHIPS = re.compile(
+    r'^[ \t]*#[ \t]*include[ \t]*(?:<|"(?=sip|include/common/))'
+    r'(?P<name>(?:(?:krt|acore|common|tcle|tops|include/common)/[\w./]+|sip\d+intrin\.h))[>"]', re.MULTILINE,
+)  # fmt: skip
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 # A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
 _LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
@@ -254,7 +257,7 @@ def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text('#include "atops/elementwise.h"\n')
-            texts.stand_ins.add(str(path))
+            texts.stand_ins |= {str(path), name}  # in quotes it is found from the folder
             where = SourcePosition(text.text.count("\n", 0, found.start()) + 1)
             log.warning(f"<{name}> is none of the headers of this emulator: names of it may be missing", text, where)
 

@@ -231,3 +231,47 @@ def test_a_null_pointer_an_address_in_an_int_and_a_name_that_begins_with_undersc
     assert made.__low is made.function("__low")
     for given, found in ((None, -7), (np.array([3], np.int32), 3)):
         assert run("", "__low", (1, 1), np.zeros(1, np.int32), given, module=made)[0] == found
+
+
+OLDER = """
+#include "sip30intrin.h"
+#include "tcle.h"
+using namespace tops;
+using namespace tcle;
+template <class From, class To, RoundingMode_t MODE = RoundingMode_t::RM_RZ>
+__TCLE_DEVICE_TYPE__ void cast(To *to, From *from) {
+    constexpr int lanes = sizeof(typename unified_scalar<From>::type) * TOPS_VECTOR_LENGTH / sizeof(From);
+    using In = typename scalar_to_vector<From, lanes * sizeof(From) / sizeof(To)>::type;
+    constexpr int made = sizeof(typename unified_scalar<To>::type) * TOPS_VECTOR_LENGTH / sizeof(To);
+    using Out = typename scalar_to_vector<To, made>::type;
+    vstore(vcast<Out>(vload<In>(from)), to);
+}
+__global__ void f(float *x, __half *y, int *counts) {
+    using V = __vector4 float;
+    __local__ __valigned__ float t[256];
+    __local__ __valigned__ short from[256];
+    __local__ __valigned__ int to[256];
+    generic_ptr first = reinterpret_cast<tcle::generic_ptr>(x), half = reinterpret_cast<generic_ptr>(x + 64);
+    auto in = tcle::leaptr<V, 1>(first, sizeof(V), half, sizeof(V));
+    auto out = tcle::leaptr<V, 1>(reinterpret_cast<generic_ptr>(t + 64), -256, reinterpret_cast<generic_ptr>(t), -256);
+    V v = in.template load<0>();
+    out.template store<0>(v);  // its halves change places
+    tcle::scatter(V(7.f), (void *)y, tcle::mid<__vector4 unsigned int>(0) * (__vector4 unsigned int)(4u));
+    for (int i = 0; i < 128; ++i) x[i] = t[i];
+    for (int i = 0; i < 256; ++i) from[i] = -i;
+    cast<short, int>(to, from);
+    counts[0] = tcle::popc_mb<0>(v > V(100.f)), counts[1] = to[100];
+    counts[2] = int(tcle::extract<__vector float, 3>(v)[1]);
+}
+"""
+
+
+@pytest.mark.slow
+def test_names_of_older_published_headers(run: Callable[..., Any]) -> None:
+    """Pointers to the halves of vectors, scatters whose value comes first, conversions by sizes of unified types."""
+    made = k.compile_source(OLDER, "older.tops").module()
+    x = np.arange(128, dtype=np.float32)
+    given = (x, np.zeros(256, np.float16), np.zeros(3, np.int32))
+    assert np.array_equal(run("", "f", (1, 1), *given, module=made), np.roll(x, 64))
+    assert (run("", "f", (1, 1), *given, fetch=1, module=made).view(np.float32) == 7).all()
+    assert run("", "f", (1, 1), *given, fetch=2, module=made).tolist() == [27, -100, 97]

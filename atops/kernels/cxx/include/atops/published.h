@@ -8,6 +8,7 @@
 #include "tops/half.h"
 
 #define KRT_API  // stands behind `inline`
+#define __TCLE_DEVICE_TYPE__
 #define __KRT_ARCH__ __GCU_ARCH__
 #define TOPS_VECTOR_LENGTH 128  // bytes of a vector; __vector4 has four times as many
 #define TCLE_SINGLE_VEC_BYTES 128
@@ -18,6 +19,8 @@
 
 using generic_ptr = char *;
 using mapped_ptr = char *;
+using __half = __atops_fp16;
+enum class RoundingMode_t { RM_RZ, RM_RN, RM_RZ_CLAMP, RM_RN_CLAMP };
 
 inline int __tops_tid_x() { return int(threadIdx.x); }
 inline int __tops_tid_y() { return int(threadIdx.y); }
@@ -120,8 +123,9 @@ inline T remainder(T x, T y) {
 
 namespace tops {
 
+using ::generic_ptr;
 template <class T>
-struct unified_scalar { using type = atops::Unified<T>; };
+struct unified_scalar { using type = std::conditional_t<(sizeof(T) < 4), unsigned, T>; };  // kernels ask for its size only
 template <class T, int LANES>
 struct scalar_to_vector { using type = atops::Lanes<T, LANES>; };
 template <class V>
@@ -346,10 +350,12 @@ inline void vscatter(const void *base, const V &value, const Offsets &bytes) {
 }
 
 // A pointer that goes on with each load and store: by a vector, or by one of STRIDES numbers of bytes. What it stores to
-// begins where what it loads from does, and goes on by itself: one pointer can change an array in its place.
+// begins where what it loads from does, and goes on by itself: one pointer can change an array in its place. With a second
+// address and number of bytes, that is where the second half of each vector is.
 template <class V, int STRIDES = 0>
 class leaptr {
     char *from, *to;
+    ptrdiff_t second = 0;  // bytes from the first half of a vector to the second, where that is told
     ptrdiff_t strides[STRIDES ? STRIDES : 1] = {sizeof(V)};
 
   public:
@@ -360,17 +366,29 @@ class leaptr {
         ((strides[each++] = ptrdiff_t(bytes)), ...);
         (void)each;
     }
+    template <class T>
+        requires(STRIDES == 1)
+    leaptr(T *first, ptrdiff_t bytes, T *half, ptrdiff_t half_bytes) : leaptr(first, bytes) {
+        if (half_bytes != bytes) __builtin_trap();  // no kernel has halves that part
+        second = reinterpret_cast<char *>(const_cast<std::remove_cv_t<T> *>(half)) - from;
+    }
     template <int stride = 0>
     V load() {
         static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
         V made = vload<V>(from);
+        if (second) __builtin_memcpy(made.lane + V::lanes / 2, from + second, sizeof made.lane / 2);
         from += strides[stride];
         return made;
     }
     template <int stride = 0>
     void store(const V &value) {
         static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
-        vstore(value, to);
+        if (second) {
+            __builtin_memcpy(to, value.lane, sizeof value.lane / 2);
+            __builtin_memcpy(to + second, value.lane + V::lanes / 2, sizeof value.lane / 2);
+        } else {
+            vstore(value, to);
+        }
         to += strides[stride];
     }
 };
@@ -411,6 +429,7 @@ struct altivector_to_scalar { using type = typename atops::VectorOf<V>::Element;
 template <class V>
 constexpr int altivector_step() { return V::lanes; }
 
+using ::generic_ptr;
 using tops::leaptr;
 using tops::simple_leaptr;
 using tops::vsel;
@@ -439,8 +458,13 @@ template <class V, class Offsets>
 inline V gather(const void *base, const Offsets &bytes) { return tops::vgather<V>(base, bytes); }
 template <class V, class Offsets>
 inline void scatter(void *base, const Offsets &bytes, const V &value) { tops::vscatter(base, value, bytes); }
+template <class V, class Offsets>
+inline void scatter(const V &value, void *base, const Offsets &bytes) { tops::vscatter(base, value, bytes); }
+// One of the vectors that a wider one is made of.
+template <class Part, int place, class V>
+inline Part extract(const V &from) { return tops::vunpack<place, Part>(from); }
 // first, first + 1, ...
-template <class V, int, class T>
+template <class V, int = 0, class T = int>
 inline V mid(T first) { return tops::viota<V>(first); }
 // A mask of the first `count` lanes, and whether any lane of a half of a mask is true.
 template <class M>
@@ -448,6 +472,12 @@ inline M vset_mb(int count) {
     M made;
     for (int i = 0; i < M::lanes; ++i) made.lane[i] = i < count;
     return made;
+}
+template <int, class M>
+inline int popc_mb(const M &mask) {
+    int count = 0;
+    for (int i = 0; i < M::lanes; ++i) count += mask.lane[i] != 0;
+    return count;
 }
 template <int, int half, class M>
 inline int aggr_mb(const M &mask) {
