@@ -46,13 +46,14 @@ MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
 UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp", "library.cpp",
-         "apart.cpp")
+         "heap.cpp", "apart.cpp")
 
-# Calls of these go to `library.cpp`: a kernel cannot make them, or not as they are.
+# Calls of these go to `library.cpp` and `heap.cpp`: a kernel cannot make them, or not as they are.
 NOT_IN_KERNELS = (
     "exit", "_exit", "_Exit", "quick_exit", "raise", "kill", "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause",
     "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
     "close", "dup2", "fclose", "__assert_fail", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort",
+    "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "_Znam", "_ZdaPv", "_ZdaPvm",
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
 )  # fmt: skip
 

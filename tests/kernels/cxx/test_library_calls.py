@@ -42,7 +42,12 @@ WRONG = {  # what a kernel does in the line 12 of its text, and what is said
     "std::thread t([=] { x[0] = 1; }); t.join();": "constructed a std::thread; a kernel starts no threads",
     "std::vector<int> v(3); x[0] = v.at(x[0] + 7);": "threw std::out_of_range, and a kernel has no exceptions",
     'std::string s("abc"); x[0] = s.substr(x[0] + 10).size();': "threw std::out_of_range",
-    "char *p = (char *)malloc(20 + x[0]); x[1] = p[0]; free(p); free(p); x[2] = 1;": r"called abort\(\), or a library",
+    "char *p = (char *)malloc(20 + x[0]); x[1] = p[0]; free(p); free(p); x[2] = 1;": "freed a block of 20 bytes twice",
+    "volatile char *p = (char *)malloc(9); for (int i = 0; i < 3000; ++i) p[i] = 1; free((void *)p);":
+        "used a byte 8 past the end of a block of 9 bytes",
+    "volatile int *p = new int[4]; p[5 + x[0]] = 1; delete[] p;": "used a byte 5 past the end of a block of 16 bytes",
+    "volatile int *p = (int *)realloc(calloc(4, 4), 64); free((void *)p); x[0] = p[1];":
+        "used a block of 64 bytes that it had freed",
 }
 
 

@@ -16,6 +16,7 @@
 
 #include "abi.h"
 #include "apart.h"
+#include "heap.h"
 #include "fiber.h"
 #include "run.h"
 
@@ -140,6 +141,8 @@ void handle(int number, siginfo_t *info, void *context) {
         } else if (address == here) {
             pending = Fault::illegal_address;
             snprintf(said, sizeof said, "called a function at %#lx, where no code is", static_cast<unsigned long>(here));
+        } else if (heap_says(address, said, sizeof said)) {
+            pending = Fault::illegal_address;
         } else {
             pending = Fault::illegal_address;
             run->fault_address = address;

@@ -15,6 +15,7 @@
 #include "dte.h"
 #include "fault.h"
 #include "fiber.h"
+#include "heap.h"
 #include "library.h"
 #include "run.h"
 #include "watch.h"
@@ -717,6 +718,7 @@ int32_t atops_run(Run *run) {
         run->scheduler = nullptr;
         here = outer;
         give_up_statics(&own);
+        give_up_heap(&own);
         if (own.watch) end_watch(own.watch);
         if (!run->fault && own.over < own.fibers.size()) say_stuck(&own);
     }

@@ -1,0 +1,15 @@
+// Memory that kernels take from the C library.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "run.h"
+
+namespace atops {
+
+void give_up_heap(const Scheduler *);  // what threads that are no more have freed
+// Says what is wrong with an address in or behind a block; false where no block is.
+bool heap_says(uintptr_t address, char *text, size_t room);
+
+}  // namespace atops
