@@ -34,7 +34,8 @@ class Dim3(_Extents):
 
         Raises InvalidType when `value` is neither, and InvalidValue when a dimension is below 1; both name `what`.
         """
-        parts: Sequence[SupportsIndex] = value if isinstance(value, Sequence) else (value,)
+        # The quick ones first.
+        parts: Sequence[SupportsIndex] = value if isinstance(value, (tuple, list, Sequence)) else (value,)
         if not 1 <= len(parts) <= 3:
             raise InvalidValue(f"{what} has {len(parts)} dimensions: {value!r}; expected one to three")
         return super().__new__(cls, *_checked(parts, value, what))

@@ -82,9 +82,10 @@ def instance(value: object, kind: type[T], what: str) -> T:
 
 def dims_of(value: object, what: str) -> Dim3:
     """Return the extent that a dim3, an int or one to three ints are. Raises InvalidType, InvalidValue below 1."""
-    parts = value if isinstance(value, list | tuple) else (value,)
-    if all(hasattr(value, name) for name in "xyz"):
-        parts = (value.x, value.y, value.z)  # type: ignore[attr-defined]  # a struct such as dim3
+    if hasattr(value, "x") and hasattr(value, "y") and hasattr(value, "z"):  # a struct such as dim3
+        parts: Sequence[object] = (value.x, value.y, value.z)
+    else:
+        parts = value if isinstance(value, list | tuple) else (value,)
     return Dim3.of([whole(part, what) for part in parts], what)
 
 
@@ -119,7 +120,9 @@ def listed(values: object, count: object, what: str, most: int = MOST) -> list[o
     Nothing of one that is too long is read. Raises InvalidType for other types, a text among them, InvalidValue for
     another count or a longer one.
     """
-    if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
+    if isinstance(values, str | bytes) or not (
+        isinstance(values, (list, tuple, Sequence)) or hasattr(values, "__array__")  # the quick ones first
+    ):
         raise InvalidType(f"{what} must be a sequence, got {values!r}")
     length = len(cast("Sequence[object]", values))
     if count is not None and whole(count, f"the count of {what}") != length:

@@ -99,7 +99,7 @@ class Board(InProcess):
 
     def __init__(self, driver: Driver, options: EmulatorOptions, name: str, executor: Executor | None):
         self.driver = driver  # by which programs know it
-        self.options, self.name = options, name
+        self.options, self.name, self.devices = options, name, options.devices  # how many devices the board has
         self.clock: Clock = WallClock()
         if executor is None:
             executor = _threads(options)
@@ -184,11 +184,6 @@ class Board(InProcess):
             context.active.clear()
 
     # ---- parts
-
-    @property
-    def devices(self) -> int:
-        """How many devices the board has."""
-        return self.options.devices
 
     def context(self, ordinal: int) -> DeviceContext:
         """Return device `ordinal` of this driver. Raises InvalidDevice, or NotInitialized when closed."""

@@ -37,7 +37,7 @@ ENQUEUEING = 3  # frames to skip, which are always the package's own: this one, 
 def call_record(device: int, started: int, finished: int, failed: bool, name: int, newest: int) -> TraceTuple:
     """Return the trace record of an API call; `name` is what the tracer calls it, `newest` what it enqueued last."""
     status = FAILED if failed else WENT_WELL
-    return (-1, API, device, -1, started, started, finished, status, 0, *NOWHERE, *NOWHERE, newest, name, -1)
+    return -1, API, device, -1, started, started, finished, status, 0, -1, 0, -1, 0, newest, name, -1
 
 
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:

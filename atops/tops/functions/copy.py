@@ -27,6 +27,7 @@ from atops.bridge.handles import usable_stream_of
 from atops.bridge.pointers import bad_pointer, device_memory, has_aliases, is_null, operand, pinned_at
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import DIRECT
 from atops.runtime.commands.reduce import Reduce
 from atops.runtime.core.completion import Completion, fields_of
@@ -182,9 +183,9 @@ def start_copy(
     if into and out and -nbytes < into - out < nbytes:
         raise InvalidValue(f"dst and src must not overlap in a copy of {nbytes} bytes, got {target!r} and {source!r}")
     if isinstance(target, Buffer) and isinstance(source, Buffer):
-        on_host = target.device_id is None or source.device_id is None
-        at_once = target.device_id is None and source.device_id is None
-        if not on_host and _unreachable(stream, target, source):
+        here, there = target.device_id, source.device_id
+        on_host, at_once = here is None or there is None, here is None and there is None
+        if here != there and not on_host and _unreachable(queue_of(stream).context, {here, there}):
             return Started(_stage(stream, target, source, nbytes))
     else:
         on_host = at_once = True
@@ -279,12 +280,8 @@ def _untyped(end: Buffer) -> Buffer:
     return bare
 
 
-def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
-    """Return whether the ends lie on two devices, and the stream's has no access to the other one."""
-    ends = {target.device_id, source.device_id}
-    if None in ends or len(ends) == 1:
-        return False
-    context = queue_of(stream).context
+def _unreachable(context: DeviceContext, ends: set[int | None]) -> bool:
+    """Return whether the stream's device has no access to the other one of a copy's two ends."""
     return not ends - {context.ordinal} <= context.peers
 
 

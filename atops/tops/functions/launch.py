@@ -208,9 +208,8 @@ def start_launch(
     """
     kernel = function.kernel
     queue = _queue_for(function, geometry, too_large, cooperative)
-    config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
     options, events = bound_events(queue, start, stop)
-    launch = prepare_launch(queue, kernel, config, *_split(kernel, arguments), None, cooperative, options)
+    launch = prepare_launch(queue, kernel, geometry[:3], *_split(kernel, arguments), None, cooperative, options)
     queue.keep(submit_launch(queue, launch, events), launch.bound.allocations)
 
 
@@ -220,13 +219,14 @@ def start_together(launches: Sequence[tuple[LoadedFunction, Geometry, list[objec
         _queue_for(function, geometry, cooperative=cooperative)
     entries = []
     for function, geometry, arguments in launches:
-        config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
-        entries.append((usable_stream_of(geometry.stream), function.kernel, config, *arguments))
+        entries.append((usable_stream_of(geometry.stream), function.kernel, geometry[:3], *arguments))
     launch_together(entries, cooperative=cooperative)
 
 
 def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return the arguments by position and by name. Parameters that are keyword-only come last."""
+    if not kernel.keyword_only:
+        return tuple(arguments), {}
     split = len(kernel.parameters) - len(kernel.keyword_only)
     named = dict(zip(list(kernel.parameters)[split:], arguments[split:], strict=False))
     return tuple(arguments[:split]), named
