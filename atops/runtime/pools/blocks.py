@@ -163,7 +163,7 @@ class FreeBlocks:
     theirs is put off. `opportunistic` and `events` switch two of the rules.
     """
 
-    __slots__ = ("_age", "_spare", "events", "freed", "held", "host", "idle", "opportunistic", "promised")
+    __slots__ = ("_age", "events", "freed", "held", "host", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
         self.freed: dict[int, PoolBlock] = {}  # by serial: allocations whose free is enqueued and has not given back
@@ -173,7 +173,6 @@ class FreeBlocks:
         self.held = Shelf()
         self._age: OrderedDict[PoolBlock, None] = OrderedDict()  # idle blocks, longest idle first
         self.promised: dict[int, Shelf] = {}
-        self._spare: Shelf | None = None  # an empty one for reuse: some streams need one again and again
 
     def add(self, block: PoolBlock) -> None:
         """Add a block: it is idle if none of its frees has still to run or is put off."""
@@ -186,8 +185,7 @@ class FreeBlocks:
             return
         shelf = self.promised.get(block.order)
         if shelf is None:
-            shelf = self.promised[block.order] = self._spare if self._spare is not None else Shelf()
-            self._spare = None
+            shelf = self.promised[block.order] = Shelf()
         shelf.group = block.group
         shelf.put(block)
 
@@ -203,7 +201,7 @@ class FreeBlocks:
         shelf = self.promised[block.order]
         shelf.drop(block)
         if not shelf.total:
-            self._spare = self.promised.pop(block.order)
+            del self.promised[block.order]
 
     def find(self, least: int, most: int, order: int, stream: OwningQueue) -> tuple[PoolBlock, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""

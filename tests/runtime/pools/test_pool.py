@@ -9,7 +9,8 @@ import pytest
 
 import atops.tops as tops
 from atops.base.errors import IllegalAddress, InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
-from atops.device.memory.allocation import fill
+from atops.device.memory.allocation import Allocation, fill
+from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.pools.pool import Access, MemoryPool
 from tests.runtime.hosts import board
 from tests.runtime.pool_fakes import MIB, Item, Lane, make_context
@@ -498,3 +499,45 @@ def test_synchronising_an_event_releases_what_exceeds_the_threshold(wait: str) -
 
             asyncio.run(main())
         assert pool.reserved_current == 0
+
+
+def test_shared_memory_leaves_the_pool(context: Any, pool: MemoryPool, lane: Lane) -> None:
+    """What other processes may have goes to the device when it is freed; what is freed already cannot be shared."""
+    shared, kept = lane.take(pool, 4096), lane.take(pool, 4096)
+    pool.share(shared)
+    for each in shared, kept:
+        lane.free(pool, each)
+    lane.run_all()
+    assert (pool.reserved_current, pool.used_current, pool.statistics().idle) == (4096, 0, 4096)
+    assert context.memory.statistics().used == 4096
+    with pytest.raises(InvalidHandle, match="freed already"):
+        pool.share(kept)
+
+
+def test_a_free_that_ran_before_the_pool_heard_of_it(pool: MemoryPool, lane: Lane) -> None:
+    """The driver may come to a free while the call that enqueued it is still on its way to the pool."""
+    allocation, item = lane.take(pool, 4096), lane.item()
+    pool.returned(allocation, "its free")
+    assert pool.trim() == 0
+    pool.give(allocation, lane, item)
+    assert pool.trim() == 4096
+    assert (pool.reserved_current, pool.used_current) == (0, 0)
+
+
+def test_a_trim_that_is_interrupted_loses_no_memory(
+    context: Any, pool: MemoryPool, lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C just before the device takes a block back: it takes it all the same, and the call raises."""
+    lane.free(pool, lane.take(pool, 4096))
+    lane.run()
+    release, calls = DeviceMemory.release, iter([KeyboardInterrupt])
+
+    def interrupted(memory: DeviceMemory, allocation: Allocation) -> None:
+        for error in calls:
+            raise error
+        release(memory, allocation)
+
+    monkeypatch.setattr(DeviceMemory, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.trim()
+    assert (pool.reserved_current, context.memory.statistics().used) == (0, 0)
