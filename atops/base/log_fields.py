@@ -1,11 +1,16 @@
-"""The fields of log records: what a record of atops is about, beside its text, for handlers and formatters."""
+"""The log of atops: records with fields that say what they are about, and handlers whose faults end no work."""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+import sys
+import threading
+import traceback
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, Final
 
-__all__ = ("FIELDS", "get_logger")
+__all__ = ("FIELDS", "Log", "get_logger")
 
 # On every record of a logger `atops.*`, None where it is not known or has no meaning.
 FIELDS: Final[dict[str, str]] = {
@@ -19,15 +24,43 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-def get_logger(name: str) -> logging.Logger:
-    """Return the logger of this name, whose records have all of `FIELDS`: those that `extra` leaves out are None."""
-    logger = logging.getLogger(name)
-    if _complete not in logger.filters:
-        logger.addFilter(_complete)
-    return logger
+NONE: Final = dict.fromkeys(FIELDS)
 
 
-def _complete(record: logging.LogRecord) -> bool:
-    for field in FIELDS:
-        record.__dict__.setdefault(field, None)
-    return True
+class Log(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose records have all of `FIELDS`, None where `extra` leaves one out.
+
+    What a handler or a filter of the program raises is shown, as logging shows what goes wrong in a handler, and goes
+    no further: most records are made by threads of the runtime, in the middle of a command.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **keywords: Any) -> None:
+        """Make a record, if anybody wants it."""
+        if not self.logger.isEnabledFor(level):
+            return
+        keywords["stacklevel"] = keywords.get("stacklevel", 1) + 1  # the caller's line, and not this one
+        try:
+            super().log(level, msg, *args, **keywords)
+        except Exception:
+            _show()
+        except BaseException:
+            if threading.current_thread() is threading.main_thread():  # Ctrl-C, or a handler that ends the program
+                raise
+            _show()
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the fields that are not given."""
+        kwargs["extra"] = {**NONE, **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+def get_logger(name: str) -> Log:
+    """Return the log of this name, by which the program finds it in `logging`, too."""
+    return Log(logging.getLogger(name), None)
+
+
+def _show() -> None:
+    """Show what a handler raised, where the program has not switched that off, as `logging.Handler.handleError`."""
+    if logging.raiseExceptions and sys.stderr is not None:
+        with suppress(Exception):
+            print("--- Logging error ---", traceback.format_exc(), sep="\n", file=sys.stderr)

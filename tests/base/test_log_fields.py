@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -18,6 +20,12 @@ from tests.architecture.source_tree import ROOT, modules
 def fail() -> None:
     """Raise."""
     raise ValueError("no")
+
+
+@k.kernel
+def prints() -> None:
+    """Print a line."""
+    k.printf("text\n")
 
 
 @k.kernel
@@ -36,13 +44,63 @@ def test_every_logger_of_the_package_has_the_fields():
 
 
 def test_fields_that_are_not_given_are_none(caplog: pytest.LogCaptureFixture):
-    """A format that names them works for every record; asking twice for a logger changes nothing."""
-    logger = get_logger("atops.test")
-    assert get_logger("atops.test") is logger and len(logger.filters) == 1
-    logger.warning("text", extra={"stream": "load"})
+    """A format that names them works for every record, which names the line that made it."""
+    get_logger("atops.test").warning("text", extra={"stream": "load"})
     (record,) = caplog.records
     told = logging.Formatter(" ".join(f"%({field})s" for field in FIELDS)).format(record)
     assert told.split() == ["load" if field == "stream" else "None" for field in FIELDS]
+    assert (record.module, record.funcName) == ("test_log_fields", "test_fields_that_are_not_given_are_none")
+
+
+class Raises(logging.Handler):
+    """A handler with a fault."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Raise."""
+        raise self.error
+
+
+@pytest.fixture
+def add_handler() -> Iterator[Callable[[logging.Handler], object]]:
+    """Add a handler to all logs of atops until the test is over."""
+    logger = logging.getLogger("atops")
+    with ExitStack() as stack:
+
+        def add(handler: logging.Handler) -> None:
+            logger.addHandler(handler)
+            stack.callback(logger.removeHandler, handler)
+
+        yield add
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the handler's"), SystemExit(1)])
+def test_a_handler_that_raises_ends_no_work(
+    error: BaseException, add_handler: Callable[[logging.Handler], object], capsys: pytest.CaptureFixture[str]
+):
+    """The runtime's threads make most records: what a handler raises there is shown, and the command ends."""
+    add_handler(Raises(error))
+    driver = atops.Driver()
+    try:
+        device = atops.Device(0, driver)
+        device.printing.sink = lambda text: fail()
+        stream = device.create_stream()
+        stream.launch(prints, (1, 1)).wait_sync(5)
+        board_of(driver).post(fail)  # the driver's own thread
+        assert stream.call(int).wait_sync(5) == 0
+    finally:
+        driver.close()
+    assert capsys.readouterr().err.count(f"{type(error).__name__}: {error}") >= 2
+
+
+def test_a_handler_may_end_the_program(add_handler: Callable[[logging.Handler], object]):
+    """In the main thread SystemExit and Ctrl-C go on."""
+    add_handler(Raises(SystemExit(1)))
+    with pytest.raises(SystemExit):
+        get_logger("atops.test").error("text")
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
-from atops.base.errors import IllegalState, InvalidType, InvalidValue, StreamAborted
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, StreamAborted, said_of
 from atops.base.options import whole
 from atops.base.waiting.current_loop import checkpoint, running_loop_adapter
 from atops.base.waiting.source_reader import SourceReader
@@ -249,7 +249,7 @@ class ChunkWindow(AsyncIterator[T_co]):
             await self._feed()
         except BaseException as error:
             if not self._closed:
-                failure = IllegalState(f"the task that reads {self._source!r} has ended: {error!r}")
+                failure = IllegalState(f"the task that reads {said_of(self._source)} has ended: {said_of(error)}")
                 failure.__cause__ = error
                 self._fail(failure)
                 self._notify()
@@ -270,7 +270,8 @@ class ChunkWindow(AsyncIterator[T_co]):
             if self._closed or anyio.current_effective_deadline() == -math.inf:  # of this task, from anywhere
                 raise
             # What the source waited for was cancelled: a failure of the source, and no wish to end the consumer.
-            failure = RuntimeError(f"the source {self._source!r} raised {error!r}, though it was not cancelled")
+            said = said_of(error)
+            failure = RuntimeError(f"the source {said_of(self._source)} raised {said}, though it was not cancelled")
             failure.__cause__ = error
             self._fail(failure)
         else:
@@ -285,7 +286,7 @@ class ChunkWindow(AsyncIterator[T_co]):
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, StopIteration | StopAsyncIteration):  # to an iteration that would be its good end
-            cause, error = error, RuntimeError(f"a stage of the pipeline raised {error!r}")
+            cause, error = error, RuntimeError(f"a stage of the pipeline raised {said_of(error)}")
             error.__cause__ = cause
         self._failure = error
         self._exhausted = True
@@ -306,7 +307,7 @@ class ChunkWindow(AsyncIterator[T_co]):
         except StopIteration:  # which no coroutine may raise
             raise StopAsyncIteration from None
         except StopAsyncIteration as error:  # of a plain source it ends nothing
-            raise RuntimeError(f"the source {self._source!r} raised {error!r}") from error
+            raise RuntimeError(f"the source {said_of(self._source)} raised {said_of(error)}") from error
 
     def _notify(self) -> None:
         news, self._news = self._news, anyio.Event()

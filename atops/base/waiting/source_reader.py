@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 import anyio
 
-from atops.base.errors import IllegalState
+from atops.base.errors import IllegalState, said_of
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask
 
@@ -133,7 +133,7 @@ class SourceReader:
     def _ended(self, error: BaseException | None, value: object) -> None:
         """Take note of the task's end. Waits for a chunk that will not come are ended."""
         if self._answer is None:
-            self._give(IllegalState(f"the task that reads {self._source!r} has ended: {error!r}"), None)
+            self._give(IllegalState(f"the task that reads {said_of(self._source)} has ended: {said_of(error)}"), None)
         self._over.set()
 
     async def _close_source(self) -> None:

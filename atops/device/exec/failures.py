@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from atops.base.errors import ExecutionError, KernelAssert, KernelDeadlock, LaunchFailure
+from atops.base.errors import ExecutionError, KernelAssert, KernelDeadlock, LaunchFailure, message_of
 from atops.device.call_site import NOT_THE_PROGRAM, PACKAGE, Site, asserted, file_shown, source_name
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
     the kernel raised becomes a KernelAssert.
     """
     kind, text = _said(thread, error)
-    failure = kind(text + _place(error))
+    failure = kind.__new__(kind, text + _place(error))  # a kind of the program's own may take other arguments
     if isinstance(error, ExecutionError):
         failure.__dict__["code"] = error.code  # an illegal address stays one at the C edge
     failure.block = thread.block.index
@@ -48,7 +48,7 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
 
 def _said(thread: KernelThread, error: BaseException) -> tuple[type[LaunchFailure], str]:
     """Return what kind of failure it is, and what to say of it: the thread is named once."""
-    said, subject = str(error), str(thread)
+    said, subject = message_of(error), str(thread)
     kind = type(error) if isinstance(error, LaunchFailure) else LaunchFailure
     if (awaited := _awaited_of_the_host(_kernel_frames(error.__traceback__))) is not None:
         return kind, f"{subject} awaited {awaited}; {HOSTS_WORK}"
@@ -76,7 +76,7 @@ def _place(error: BaseException) -> str:
         frames = _kernel_frames(error.__cause__.__traceback__)
     if frames is not None:
         text += f" ({source_name(frames.tb_frame.f_code.co_filename)}:{frames.tb_lineno})"
-    if isinstance(error, TypeError) and UNAWAITABLE.search(said := str(error)):
+    if isinstance(error, TypeError) and UNAWAITABLE.search(said := message_of(error)):
         text += NO_AWAIT if "NoneType" in said else f"; {REQUESTS_ONLY}"
     elif not isinstance(error, LaunchFailure) and _in_a_foreign_loop(frames):
         text += f"; {REQUESTS_ONLY}"

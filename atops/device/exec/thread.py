@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from atops.base.choice import Name
-from atops.base.errors import IllegalState, MissingAwait
+from atops.base.errors import IllegalState, MissingAwait, said_of
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
 from atops.device.cost import ThreadCost
@@ -186,7 +186,7 @@ class KernelThread:
         try:
             coro = self.grid.entry.start(self)
         except StopIteration as error:  # out of a plain function it would look like an end
-            raise RuntimeError(f"the kernel raised {error!r}") from error
+            raise RuntimeError(f"the kernel raised {said_of(error)}") from error
         if coro is None:
             raise StopIteration
         self.coro = coro

@@ -28,6 +28,7 @@ from atops.base.errors import (
     LaunchFailure,
     LaunchOutOfResources,
     OutOfMemory,
+    message_of,
 )
 from atops.base.locks import make_lock
 from atops.device.call_site import file_shown
@@ -210,7 +211,7 @@ class NativeBlock(Block):
             try:
                 self._go(blocks)
             except BaseException as error:  # the schedule's: the run is at its end
-                grid.stop(LaunchFailure(f"kernel {grid.name}: {error}"))
+                grid.stop(LaunchFailure(f"kernel {grid.name}: {message_of(error)}"))
                 self._end(blocks)
                 raise
         self._end(blocks)

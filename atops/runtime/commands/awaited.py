@@ -16,13 +16,21 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from atops.base.errors import AtopsError, AwaitableCancelled, HostCallFailure, IllegalState, InvalidType, LoopClosed
+from atops.base.errors import (
+    AtopsError,
+    AwaitableCancelled,
+    HostCallFailure,
+    IllegalState,
+    InvalidType,
+    LoopClosed,
+    said_of,
+)
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.current_loop import adapter_of, running_loop_adapter
 from atops.base.waiting.loop_adapter import CancelledElsewhere, HostTask, LoopAdapter
 from atops.base.waiting.parking_lot import Waiter, wake
-from atops.runtime.commands.call import HostCoroutine, note_wait, owe, said_of
+from atops.runtime.commands.call import HostCoroutine, note_wait, owe
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Ended, always, define, nothing
 from atops.runtime.core.completion import Completion

@@ -16,7 +16,15 @@ from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import NamedTuple
 
-from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
+from atops.base.errors import (
+    AtopsError,
+    CommandCancelled,
+    HostCallFailure,
+    InvalidType,
+    LoopClosed,
+    StreamAborted,
+    said_of,
+)
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
@@ -29,7 +37,7 @@ from atops.runtime.executors.executor import HERE, Lane
 
 __all__ = (
     "CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "begin_here", "is_async", "may_begin_here", "note_wait", "owe",
-    "result_of", "said_of",
+    "result_of",
 )  # fmt: skip
 
 CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
@@ -127,7 +135,7 @@ def begin_here(item: Completion) -> None:
         board.stall.look_later()
     except BaseException as error:
         if item.stage == RUNNING:
-            broken = StreamAborted(f"the start of {item.command.name} was broken off by {error!r}")
+            broken = StreamAborted(f"the start of {item.command.name} was broken off by {said_of(error)}")
             if item.stop is None:
                 _ended(item, broken)
             else:
@@ -286,14 +294,6 @@ def _host_failure(command: Call, failure: BaseException) -> AtopsError:
     error = HostCallFailure(f"{command.name} raised {said_of(failure)} in stream order")
     error.__cause__ = failure
     return error
-
-
-def said_of(thing: object) -> str:
-    """Return the repr of a thing of the program's own: whatever it does, a command must end."""
-    try:
-        return repr(thing)
-    except Exception:
-        return type(thing).__name__
 
 
 def _loop_closed(command: Call) -> LoopClosed:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from atops.base.errors import AtopsError, ExecutionError
+from atops.base.errors import AtopsError, ExecutionError, said_of
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.device.copy_engine import CopyEngines, CopyJob, Direction
@@ -359,7 +359,7 @@ def _failure_of(action: Callable[[], None]) -> AtopsError | None:
     except AtopsError as failure:
         return failure
     except Exception as failure:
-        error = ExecutionError(f"a copy failed: {failure!r}")
+        error = ExecutionError(f"a copy failed: {said_of(failure)}")
         error.__cause__ = failure
         return error
     return None

@@ -12,7 +12,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady, said_of
 from atops.base.html_table import html_table
 from atops.base.log_fields import get_logger
 from atops.base.neighbours import answers
@@ -448,7 +448,7 @@ def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsEr
     """
     if isinstance(failure, AtopsError):
         return failure
-    error = ExecutionError(f"{doing}{verb(item)} on {item.queue.label} failed: {failure!r}")
+    error = ExecutionError(f"{doing}{verb(item)} on {item.queue.label} failed: {said_of(failure)}")
     error.__cause__ = failure
     return error
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted, said_of
 from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
@@ -225,7 +225,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
             stream = items[0].queue
             board.offer(stream.drain, stream.priority)  # where that was done already, it finds nothing to do
             return
-    reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {error!r}")
+    reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {said_of(error)}")
     cancels = []
     dropped: list[Completion] = []
     woken: list[Waiter] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weakref import finalize, ref
 
-from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted
+from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted, message_of
 from atops.base.locks import take_patiently
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.commands.copy import CopyCompletion
@@ -209,7 +209,7 @@ class DrainedQueue(StreamQueue):
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.
                 vars(error)["_fields"] = fields = failure_fields(self, item)
-                told = fields, type(error), str(error), vars(error)
+                told = fields, type(error), message_of(error), vars(error)
                 self._left = finalize(self, log_if_left, *told, ref(self.board))
                 self._left.atexit = False
 

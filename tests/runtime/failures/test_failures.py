@@ -94,6 +94,53 @@ async def test_a_kernels_exception_is_a_launch_failure(device):
     stream.clear_error()
 
 
+class Mute(BaseException):
+    """An exception whose message cannot be had: str() and repr() raise `why`."""
+
+    def __init__(self, why: BaseException) -> None:
+        self.why = why
+
+    def __str__(self) -> str:
+        raise self.why
+
+    __repr__ = __str__
+
+
+class OfTheProgram(LaunchFailure):
+    """A LaunchFailure that is made of two arguments."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+
+
+RAISED = [Mute(RuntimeError("mute")), Mute(SystemExit(1)), OfTheProgram("here", "on purpose")]
+
+
+@k.kernel
+async def raises(which: np.int32):
+    """Raise what the program chose."""
+    raise RAISED[which]
+
+
+@on_every_host
+async def test_a_command_ends_whatever_its_exception_is(device):
+    """One that cannot tell its message, or be made of a message, fails the command as any other one does."""
+    stream = device.create_stream()
+
+    def call(which: int) -> None:
+        raise RAISED[which]
+
+    for which, kind in enumerate((LaunchFailure, LaunchFailure, OfTheProgram)):
+        for enqueue, expected in (
+            (lambda which=which: stream.launch(raises, (1, 1), which), kind),
+            (lambda which=which: stream.call(call, which), HostCallFailure),
+        ):
+            with anyio.fail_after(5), pytest.raises(expected) as caught:
+                await enqueue()
+            assert caught.value.__cause__ is RAISED[which]
+            stream.clear_error()
+
+
 @on_every_host
 async def test_later_commands_are_skipped(device):
     """L33: after a failure every kind of command is skipped with PriorLaunchFailure chained to the first error."""
