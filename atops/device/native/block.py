@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from functools import partial
 from signal import Signals
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from atops.base.agenda import Agenda, Step
 from atops.base.choice import THREAD
@@ -30,7 +30,6 @@ from atops.base.errors import (
     OutOfMemory,
     message_of,
 )
-from atops.base.locks import make_lock
 from atops.device.call_site import file_shown
 from atops.device.chip import Cluster, Scratch, Sip
 from atops.device.exec.block import Block, Progress, Task
@@ -98,7 +97,7 @@ class NativeEntry(Protocol):
 class _Plan:
     """What the runs of all blocks of a grid have in common, and what that refers to."""
 
-    __slots__ = ("_common", "_entry", "_ranges", "_text", "grid", "loaded", "memory", "watching")
+    __slots__ = ("_entry", "_head", "_ranges", "grid", "loaded", "memory", "watching")
 
     def __init__(self, grid: Grid, entry: NativeEntry) -> None:
         """Plan. Raises OutOfMemory for the module's variables, CompilationError as `NativeEntry.on`."""
@@ -106,43 +105,38 @@ class _Plan:
         self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
         self.memory = (*entry.named(grid.chip), *self.loaded.allocations)
-        self._common = (
-            VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0], *grid.grid_dim,
-            *grid.block_dim,
-        )  # fmt: skip
-        self._text = (module.text_low, module.text_high)
         self._ranges = array("Q")
         for low, high in sorted({_range(each) for each in self.memory if each.alive}):
             self._ranges.extend((low, high))
-        if self.apart:
+        at, count_of_ranges = self._ranges.buffer_info()
+        cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
+        self._head = bytearray(_RUN_BYTES)  # of one block, whose places and seed are to come
+        _HEAD.pack_into(
+            self._head, 0, VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0],
+            *grid.grid_dim, *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
+            grid.options.dte == "eager", 0, 0, at, count_of_ranges // 2, *_CALLS,
+        )  # fmt: skip
+        _TEXT.pack_into(self._head, Run.text_low.offset, module.text_low, module.text_high)
+        # In a process of its own; what is watched is seen here, and held to its memory before it is used.
+        if grid.options.native_process and grid.detector is None and grid.agenda is None:
             _check_shared(self.memory)
+            Run.from_buffer(self._head).apart = True
+        if grid.agenda is not None:
+            Run.from_buffer(self._head).choose = _CHOOSE
         self.watching: Watching | None = None
         if grid.detector is not None:
             self.watching = Watching(grid, module, self.found)
             grid.detector.at_end.append(self._over)
 
-    @property
-    def apart(self) -> bool:
-        """Whether the kernel runs in a process of its own."""
-        grid = self.grid  # what is watched is seen here, and held to its memory before it is used
-        return grid.options.native_process and grid.detector is None and grid.agenda is None
-
     def run_of(self, places: bytes, count: int, seed: int) -> tuple[Run, bytearray]:
         """Return a run of so many blocks, and its memory, with their places behind it."""
-        grid, options = self.grid, self.grid.options
-        data = bytearray(_RUN_BYTES) + places
+        data = self._head + places
         run = Run.from_buffer(data)
-        at, count_of_ranges = self._ranges.buffer_info()
-        cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
-        _HEAD.pack_into(
-            data, 0, *self._common, count, cooperative, ctypes.addressof(run) + _RUN_BYTES, grid.shared_bytes,
-            options.seed is not None, seed, options.dte == "eager", 0, 0, at, count_of_ranges // 2, *_CALLS,
-        )  # fmt: skip
-        _TEXT.pack_into(data, Run.text_low.offset, *self._text)
-        if self.apart:
-            run.apart = True
-        if grid.agenda is not None:
-            run.choose = _CHOOSE
+        _WORD.pack_into(data, Run.places.offset, ctypes.addressof(run) + _RUN_BYTES)
+        if count > 1:
+            run.blocks = count
+        if seed:
+            run.seed = seed
         if self.watching is not None:  # None: not watched, or the grid was abandoned
             run.shadow = self.watching.address
         return run, data
@@ -167,19 +161,17 @@ class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
     __slots__ = (
-        "_chosen", "_ending", "_loaded", "_lock", "_memory", "_places", "_run", "_running", "_turn", "_watching",
+        "_chosen", "_ending", "_plan", "_run", "_running", "_sips", "_turn", "_watching",
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
-        self._lock = make_lock()
-        self._run: Run | None = None
-        self._loaded: NativeLoaded | None = None
-        self._memory: tuple[Allocation, ...] = ()
+        self._run: Run | None = None  # changes under the grid barrier's lock, as the next two do
+        self._running = self._ending = False
+        self._plan: _Plan | None = None
         self._watching: Watching | None = None
         self._chosen: _Choosing | None = None
         self._turn: Step | None = None  # on the agenda
-        self._running = self._ending = False
-        self._places = sips[: grid.threads_per_block]
+        self._sips = sips  # one for each thread, or more
         super().__init__(grid, linear, cluster, sips)
 
     def _threads(self, sips: Sequence[Sip]) -> list[KernelThread]:
@@ -256,46 +248,43 @@ class NativeBlock(Block):
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
             return grid.stop(_failure(LaunchFailure, f"kernel {grid.name}: {type(error).__name__}: {error}"))
-        library = runtime_library()
         if grid.agenda is not None:
             self._chosen = _Choosing(grid.agenda, grid.label, blocks)
-        with self._lock:
+        lock = grid.barrier.lock
+        with lock:
             if grid.error is not None:
                 return  # stopped meanwhile: to compile takes a while
             self._run, self._running = run, True
         outer, HERE.block = HERE.block, self
         try:
-            fault = library.atops_run(run)
+            fault = runtime_library().atops_run(run)
         finally:
             HERE.block = outer
-            with self._lock:
+            with lock:
                 self._running = False
-        chosen, self._chosen = self._chosen, None
         del kept
         self._tell_used(blocks, data)
-        if chosen is not None and chosen.error is not None:
-            raise chosen.error
+        if self._chosen is not None:
+            chosen, self._chosen = self._chosen, None
+            if chosen.error is not None:
+                raise chosen.error
         if fault:
             self._fail(run, fault)
         self._watching = None
 
     def _tell_used(self, blocks: Sequence[Block], data: bytearray) -> None:
         """Tell of the memory that the run may have stored to, and of the scratchpads how much it has used."""
-        for allocation in self._memory:
+        assert self._plan is not None, "it ran"
+        for allocation in self._plan.memory:
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
         for place, each in enumerate(blocks):
-            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE.size - _USED.size)
+            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE_BYTES - _USED.size)
             if l2_used:
                 _used(each.cluster.l2, l2_used)
             if l1_used:
-                for sip in self._places_of(each):
+                for sip in _sips_of(each)[: each.size]:
                     _used(sip.l1, l1_used)
-
-    @staticmethod
-    def _places_of(block: Block) -> list[Sip]:
-        assert isinstance(block, NativeBlock), "all blocks of its grid are"
-        return block._places
 
     def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, bytearray, object]:
         """Return the run, its memory, and what it refers to."""
@@ -303,13 +292,10 @@ class NativeBlock(Block):
         plan = entry.plan
         if plan is None or plan.grid is not grid:
             plan = self._planned(entry)
-        self._loaded, self._memory, self._watching = plan.loaded, plan.memory, plan.watching
-        places, kept = b"", list[object]()
-        for each in blocks:
-            l2, l1, pads = _pads(each.cluster, self._places_of(each))
-            places += _PLACE.pack(*each.index, *l2, l1.buffer_info()[0], 0, 0)
-            # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
-            kept += (l1, pads)
+        self._plan, self._watching = plan, plan.watching
+        # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
+        kept = [_pads(each.cluster, _sips_of(each)) for each in blocks]
+        places = b"".join([_INDEX.pack(*each.index) + pads.packed for each, pads in zip(blocks, kept, strict=True)])
         seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
         return *plan.run_of(places, len(blocks), seed), (plan, entry, kept)
 
@@ -356,8 +342,8 @@ class NativeBlock(Block):
             if (site := self._watching.place(run.fault_where)) is not None:
                 where = f"{file_shown(site.path)}:{site.line}"
         elif run.fault_pc:
-            assert self._loaded is not None, "it ran"
-            where = self._loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
+            assert self._plan is not None, "it ran"
+            where = self._plan.loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
         said = run.fault_text.decode("utf-8", "replace")
         subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
         if said == "access":
@@ -378,7 +364,8 @@ class NativeBlock(Block):
         """Say what lies at an address."""
         address, size = run.fault_address, run.fault_bytes
         near, nearest = None, (1 << 20) + 1  # bytes
-        for allocation in self._memory:
+        assert self._plan is not None, "it ran"
+        for allocation in self._plan.memory:
             low, high = _range(allocation)
             if (apart := max(low - address, address - high + 1, 0)) < nearest:
                 near, nearest = (allocation, address - low), apart
@@ -400,7 +387,8 @@ class NativeBlock(Block):
         """Say what is wrong with a load or a store outside of live memory."""
         low, size = run.fault_address, run.fault_bytes
         said = f"{'stores' if run.fault_write else 'reads'} {size} bytes"
-        near = [(each, *_range(each)) for each in self._memory if each.alive]
+        assert self._plan is not None, "it ran"
+        near = [(each, *_range(each)) for each in self._plan.memory if each.alive]
         beyond = max((each for each in near if each[1] <= low), key=lambda each: each[1], default=None)
         ahead = min((each for each in near if each[1] > low), key=lambda each: each[1], default=None)
         if beyond is not None and low < beyond[2] + NEAR:
@@ -422,7 +410,7 @@ class NativeBlock(Block):
 
     def reschedule(self) -> None:
         """Have the run end: the thread that is in it is interrupted until it has left."""
-        with self._lock:
+        with self.grid.barrier.lock:
             if not self._running or self._ending:
                 return
             self._ending = True
@@ -430,7 +418,7 @@ class NativeBlock(Block):
         threading.Thread(target=self._nag, name="atops-interrupt", daemon=True).start()
 
     def _interrupt(self) -> bool:
-        with self._lock:
+        with self.grid.barrier.lock:
             if self._running and self._run is not None:
                 runtime_library().atops_interrupt(self._run)
             return self._running
@@ -540,25 +528,39 @@ def _choose(threads: Any, count: int) -> int:
 _FIND, _PRINT, _CHOOSE = FIND(_find), PRINT(_show), CHOOSE(_choose)
 _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRINT))
 
-# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace` and its last fields: packed, as to set
-# one field of a structure after the other takes ten times as long.
+# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace` in two parts, and its last fields:
+# packed, as to set one field of a structure after the other takes ten times as long.
 _HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiPi2P"), struct.Struct("@QQ")
-_PLACE, _USED = struct.Struct("@3IPQPQQ"), struct.Struct("@QQ")
-_RUN_BYTES = ctypes.sizeof(Run)
+_INDEX, _PADS, _USED, _WORD = (struct.Struct(each) for each in ("@3I0P", "@PQPQQ", "@QQ", "@P"))
+_RUN_BYTES, _PLACE_BYTES = ctypes.sizeof(Run), _INDEX.size + _PADS.size
 
 
-def _pads(cluster: Cluster, sips: list[Sip]) -> tuple[tuple[int, int], array[int], object]:
-    """Return the L2, the L1 of each thread, and what keeps them; those of a cluster's first SIPs are at hand."""
-    known = cluster.native
+class _Pads(NamedTuple):
+    """The L2 and the L1s of a block, and what keeps them."""
+
+    packed: bytes
+    kept: object
+
+
+def _pads(cluster: Cluster, sips: list[Sip]) -> _Pads:
+    """Return those of these SIPs of a cluster; where it is all of them, they are at hand."""
+    if sips is not cluster.sips:
+        return _pads_of(cluster, sips)
+    known: _Pads | None = cluster.native
     if known is None:
-        memories = (cluster.l2, *[sip.l1 for sip in cluster.sips])
-        cluster.native = known = _pad(cluster.l2), _pads_of(cluster.sips), memories
-    l2, l1, memories = known
-    return l2, l1 if sips == cluster.sips[: len(sips)] else _pads_of(sips), memories
+        cluster.native = known = _pads_of(cluster, sips)
+    return known
 
 
-def _pads_of(sips: Iterable[Sip]) -> array[int]:
-    return array("Q", [number for sip in sips for number in _pad(sip.l1)])
+def _pads_of(cluster: Cluster, sips: list[Sip]) -> _Pads:
+    memories = (cluster.l2, *[sip.l1 for sip in sips])
+    l1 = array("Q", [number for each in memories[1:] for number in _pad(each)])
+    return _Pads(_PADS.pack(*_pad(cluster.l2), l1.buffer_info()[0], 0, 0), (l1, memories))
+
+
+def _sips_of(block: Block) -> list[Sip]:
+    assert isinstance(block, NativeBlock), "all blocks of its grid are"
+    return block._sips
 
 
 def _pad(memory: Scratch) -> tuple[int, int]:
