@@ -57,11 +57,12 @@ class HostMemory:
 
     def given(self, epoch: Epoch, source: memoryview, size: int, sums: tuple[int, ...] | None) -> None:
         """Note what the source of a copy is at the call."""
-        if (owner := _owner_of(source)) is None:
+        owner, alive = _keeper_of(source)
+        if alive is None:
             return
         view = source[:size]
         address = _address_of(view)
-        self._sources[epoch.seq] = _Source(epoch, id(owner), ref(owner), address, size, sums or checksum(view))
+        self._sources[epoch.seq] = _Source(epoch, id(owner), alive, address, size, sums or checksum(view))
         if len(self._sources) > MOST:
             del self._sources[next(iter(self._sources))]
 
@@ -113,8 +114,7 @@ class HostMemory:
 
     def written(self, target: memoryview) -> None:
         """Note that a copy writes to host memory: its sources there are no longer what they were."""
-        if (owner := _owner_of(target)) is not None:
-            self.stored(owner)
+        self.stored(_keeper_of(target)[0])
 
     def stored(self, owner: object) -> None:
         """Note that a command stores to memory of the host."""
@@ -168,6 +168,32 @@ def _owner_of(view: memoryview) -> object | None:
             break
         owner = below
     return owner if isinstance(owner, np.ndarray) else None
+
+
+def _keeper_of(view: memoryview) -> tuple[object, Callable[[], object | None] | None]:
+    """Return what host bytes belong to, and a weak reference to what keeps them: None where they cannot change.
+
+    A bytearray knows no weak references; an array over it, or the copy's own view of it, keeps it in its place.
+    """
+    owner: object = view
+    alive: Callable[[], object | None] = partial(_held, ref(view))
+    while isinstance(owner, np.ndarray | memoryview):
+        if isinstance(owner, np.ndarray):
+            alive = ref(owner)
+        below = owner.obj if isinstance(owner, memoryview) else owner.base
+        if below is None:
+            break
+        owner = below
+    return owner, None if isinstance(owner, bytes) else alive
+
+
+def _held(view: ref[memoryview]) -> memoryview | None:
+    """Return a view that holds its memory still."""
+    found = view()
+    try:
+        return None if found is None or not found.nbytes else found
+    except ValueError:  # released
+        return None
 
 
 def _address_of(view: memoryview) -> int:

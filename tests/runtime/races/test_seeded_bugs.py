@@ -10,9 +10,11 @@ import inspect
 import json
 import threading
 import weakref
+from array import array
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from itertools import pairwise
+from mmap import mmap
 from typing import Any
 
 import anyio
@@ -1069,6 +1071,37 @@ def test_a_changed_source_says_which_bytes() -> None:
     (race,) = report.races
     assert race.kind == "host memory changed in flight" and race.ranges == ((16384, 20480),)
     assert race.second.site is not None and race.first.site is None and race.device == -1
+
+
+def _buffer(kind: str) -> Any:
+    """Return writable memory that is no array of numpy's."""
+    match kind:
+        case "bytearray":
+            return bytearray(4 * BIG)
+        case "array":
+            return array("B", bytes(4 * BIG))
+        case "mmap":
+            return mmap(-1, 4 * BIG)
+        case _:
+            return np.frombuffer(bytearray(4 * BIG), np.uint8)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("kind", ["bytearray", "array", "mmap", "frombuffer"])
+def test_a_source_of_another_kind_is_looked_at(kind: str, right: bool) -> None:
+    """What has the buffer protocol and may know no weak references."""
+
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            host = _buffer(kind)
+            item = stream.copy(atops.Device(0).allocate(4 * BIG), host)
+            if right:
+                await item
+            host[5000:5003] = b"abc" if kind in ("bytearray", "mmap") else array("B", b"abc")
+            await stream
+
+    atops.run(main, atops.EmulatorOptions(detect=True))
+    assert [race.kind for race in atops.report().races] == ([] if right else ["host memory changed in flight"])
 
 
 def test_a_source_is_not_kept() -> None:
