@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,6 +245,35 @@ def test_picture(wide: Host, tmp_path: Path, theme: str) -> None:
     """The picture of the documentation: a pipeline under way, and the threads of the kernel that is selected."""
     opened(wide, tmp_path, theme)["timeline"].until("view.rects.some((r) => r.mark)")
     keep(wide.shown("main"), "dashboard", theme)
+
+
+def test_a_turn_is_one_message_of_what_changed() -> None:
+    """All pictures of a turn travel together; one that shows nothing new is told the time alone, for a second."""
+    with closing(atops.Driver()) as driver, closing(watch(driver)) as board:
+        board.feed.unwatch(board)  # the turns are this test's
+        sent: list[dict[str, Any]] = []
+        board.send = lambda content, buffers=None: sent.append(content)
+        with atops.Device(0, driver).create_stream() as stream:
+            x = stream.zeros(64, np.int32)
+            stream.sync()
+            for widget in board.widgets:
+                widget._receive({"type": "hello", "view": "page", "frame": 0, "width": 960})
+            frames = []
+            for now in (1.0, 2.0, 2.5, 4.0):
+                stream.fill(x, 1)
+                stream.sync()
+                board.feed.poll()
+                board.tick(now)
+                [message] = sent
+                sent.clear()
+                frames.append([content for _, content, _ in message["parts"]])
+                parts = [[part, {"type": "ack", "view": "page", "frame": len(frames)}] for part in range(4)]
+                for part, said in parts:
+                    board.widgets[part]._receive(said)
+    assert [[content["type"] for content in turn] for turn in frames] == [["frame"] * 4] * 4
+    drawn = [["columns" in content for content in turn] for turn in frames]
+    assert drawn == [[True] * 4, [True] * 4, [True, True, False, False], [True] * 4]
+    assert all(turn[3]["span"] == turn[0]["span"] for turn in frames)
 
 
 class SilentComm(BaseComm):

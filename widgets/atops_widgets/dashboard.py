@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections import deque
 from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any, ClassVar, Final
@@ -21,6 +22,7 @@ from atops_widgets.drawing.page import below, board_script, page
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 from atops_widgets.feed.feed import FeedSource, feed_of, new_feed
 from atops_widgets.feed.host import PROGRAM_WAITS
+from atops_widgets.feed.pace import tried
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
 from atops_widgets.timeline.timeline import Timeline
@@ -55,6 +57,8 @@ class Dashboard(FeedWidget):
         """
         kinds = WIDGETS if widgets is None else widgets
         feed = feed_of(source)
+        self._told: deque[tuple[int, object, list[Any]]] = deque()  # what parts say while they draw
+        self._draws = False
         self.widgets = [kind(feed, board=PartComm(self, number)) for number, kind in enumerate(kinds)]
         for number, widget in enumerate(each for each in self.widgets if isinstance(each, OF_KINDS)):
             widget.legend = list if number else self._kinds
@@ -68,6 +72,34 @@ class Dashboard(FeedWidget):
         for widget in self.widgets:
             if isinstance(widget, Timeline):
                 traitlets.link((self, "span"), (widget, "span"))
+
+    @property
+    def seen(self) -> bool:
+        """True while a page shows it."""
+        return any(widget.seen for widget in self.widgets)
+
+    def tick(self, now: float) -> float | None:
+        """Send the frames of all parts that are due, in one message; return when to come again."""
+        self._follow()
+        self._draws = True
+        asked = [tried("%r could not be drawn", widget, widget.tick, now) for widget in self.widgets]
+        self._draws = False
+        self._send_told()
+        return min((wait for wait in asked if wait is not None), default=None)
+
+    def tell(self, part: int, content: object, buffers: list[Any]) -> None:
+        """Send what a part says to the page: at once, or with what other parts say that draw, too."""
+        self._told.append((part, content, buffers))
+        if not self._draws:
+            self._send_told()
+
+    def _send_told(self) -> None:
+        told = []
+        while self._told:  # another thread may add to it
+            told.append(self._told.popleft())
+        if told:
+            parts = [[part, content, len(buffers)] for part, content, buffers in told]
+            self.send({"parts": parts}, buffers=[each for _, _, buffers in told for each in buffers])
 
     def stop(self) -> None:
         """Read no more; the picture in the notebook becomes one that needs no kernel."""
@@ -115,11 +147,12 @@ class Dashboard(FeedWidget):
         return kinds + [PROGRAM_WAITS] * bool((self.feed.host.rows["kind"] == PROGRAM_WAITS).any())
 
     def _arrived(self, _widget: object, content: object, buffers: object) -> None:
-        """Hand what a page says to the part that it is for. Anything else is ignored."""
-        if isinstance(content, dict):
-            part = content.get("part")
-            if isinstance(part, int) and 0 <= part < len(self.widgets):
-                self.widgets[part]._arrived(self, content.get("content"), buffers)
+        """Hand what a page says to the parts that it is for. Anything else is ignored."""
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for told in parts if isinstance(parts, list) else []:
+            match told:
+                case [int(part), said] if 0 <= part < len(self.widgets):
+                    self.widgets[part]._arrived(self, said, buffers)
 
     def __repr__(self) -> str:
         return f"<Dashboard of {self.feed!r}>"
@@ -139,7 +172,7 @@ class PartComm:
         """Forward a message of the part's own; its traits are the board's affair."""
         board = self._board()
         if board is not None and data["method"] == "custom":
-            board.send({"part": self._part, "content": data["content"]}, buffers=buffers)
+            board.tell(self._part, data["content"], buffers or [])
 
     def on_msg(self, callback: object) -> None:
         """Ignore listeners: the board hears the page."""
@@ -159,8 +192,9 @@ def watch(
     Of a driver it shows what happens from now on, and what ended up to `since` seconds of its clock before (`math.inf`:
     all that its trace holds). With `threads` also what kernel threads do, step by step, which makes launches many times
     slower. `share` is the part of one processor that reading and drawing may take, whatever the program does; without
-    it, 0.03 while the program uses the processor and up to 0.15 while it does not. What comes faster than they follow
-    is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a `share` outside of 0 to 1.
+    it, 0.03 where the program uses a whole one, and more the more it leaves, up to 0.15. What comes faster than they
+    follow is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a `share` outside of 0
+    to 1.
     """
     if not since >= 0:
         raise InvalidValue(f"since expects seconds, at least 0, got {since!r}")

@@ -83,7 +83,11 @@ class Ring(Generic[T]):
             first = self.total - len(self._held)
             begin = min(max(position, first), self.total)
             end = self.total if limit is None else min(self.total, begin + limit)
-            return list(islice(self._held, begin - first, end - first)), end, max(0, begin - position)
+            found = list(islice(self._held, begin - first, end - first)) if begin - first < self.total - end else []
+            if not found and begin < end:  # nearer to the end, from which a deque is walked as well
+                found = list(islice(reversed(self._held), self.total - end, self.total - begin))
+                found.reverse()
+            return found, end, max(0, begin - position)
 
     def resize(self, capacity: int) -> None:
         """Hold the last `capacity` things from now on."""

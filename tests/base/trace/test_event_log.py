@@ -36,6 +36,17 @@ def test_the_ring_is_a_window_on_all_that_was_added(capacity: int, steps: list[i
     assert seen + len(things) + missed + lost == added
 
 
+def test_any_part_can_be_read() -> None:
+    """From whatever position and however much: the same as of a list, near the oldest and near the newest."""
+    ring: Ring[int] = Ring(40)
+    ring.add_all(range(100))
+    for position in (0, 59, 60, 61, 75, 85, 99, 100, 120):
+        for limit in (None, 0, 1, 7, 40, 50):
+            begin = min(max(position, 60), 100)
+            end = 100 if limit is None else min(100, begin + limit)
+            assert ring.since(position, limit) == (list(range(begin, end)), end, max(0, begin - position))
+
+
 def test_adding_does_not_wait_for_a_reader() -> None:
     """A thread that holds the lock holds no other up, and what was added meanwhile is there afterwards."""
     ring: Ring[int] = Ring(10_000)

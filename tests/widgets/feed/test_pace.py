@@ -134,9 +134,9 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the program hardly uses the processor, pictures may take more of it."""
+    """The less of the processor the program uses, the more of it pictures may take."""
     shares = []
-    for busy in (0.0, 0.04, 0.15, 0.25, 1.7):
+    for busy in (0.0, 0.04, 0.4, 0.9, 1.7):
         clocks = Clocks(monkeypatch)
         clocks.busy = busy
         fed = Fed(clocks, rows=5, cost=0.012)
@@ -146,7 +146,7 @@ def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) 
             clocks.turn()
         shares.append(clocks.worked / clocks.wall)
     assert shares[0] == pytest.approx(shares[1]) and shares[3] == pytest.approx(shares[4])
-    assert IDLE_SHARE * 0.8 < shares[0] <= IDLE_SHARE and SHARE * 0.8 < shares[4] <= SHARE
+    assert IDLE_SHARE * 0.8 < shares[0] <= IDLE_SHARE * 1.02 and SHARE * 0.8 < shares[4] <= SHARE * 1.02
     assert shares[1] > shares[2] > shares[3]
 
 
@@ -172,7 +172,7 @@ def test_only_the_clock_of_the_thread_that_reads_counts(monkeypatch: pytest.Monk
     monkeypatch.setattr(pace.time, "thread_time", lambda: clocks.worked - 50.0)  # another thread's
     paced.wake()
     clocks.turn()
-    assert clocks.delay == pytest.approx(0.012 / IDLE_SHARE)
+    assert clocks.delay == pytest.approx(0.012 / IDLE_SHARE - 0.012)  # since the turn began
 
 
 def test_the_first_news_after_a_rest_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

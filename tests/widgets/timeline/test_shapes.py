@@ -69,7 +69,8 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     whole = view(records, (0, 10**6), 400)
     monkeypatch.setattr(timeline_shapes, "CHUNK", 256)
-    monkeypatch.setattr(timeline_shapes, "FINEST", 64)
+    monkeypatch.setattr(timeline_shapes, "PART", 32)
+    monkeypatch.setattr(timeline_shapes, "PER_CELL", 4)
     cut = view(records, (0, 10**6), 400)
     assert cut.count.sum() == whole.count.sum() == 3000
     assert cut.time.sum() == pytest.approx(whole.time.sum())

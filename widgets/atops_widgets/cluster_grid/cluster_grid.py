@@ -57,6 +57,11 @@ class ClusterGrid(TraceWidget):
         with self.feed.lock:
             return _describe(self.scene(Window()), width)
 
+    def shows(self) -> object:
+        """Return what a scene without steps depends on; with steps any news count."""
+        feed = self.feed
+        return None if len(feed.steps) else (feed.live, feed.tells_steps, feed.marks_version)
+
     def heard(self, message: Mapping[str, object]) -> None:
         """Go to a step, follow the newest one, or have threads traced or not."""
         with self.feed.lock:

@@ -68,10 +68,7 @@ export function formatNs(ns, step) {
 export function formatBytes(size) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let step = 0;
-  while (Math.abs(size) >= 1024 && step < 4) {
-    size /= 1024;
-    step += 1;
-  }
+  for (; Math.abs(size) >= 1024 && step < 4; step++) size /= 1024;
   return `${+size.toFixed(1)} ${units[step]}`;
 }
 
@@ -152,8 +149,7 @@ class View {
     for (const each of [document.body, this.root]) {
       themes.observe(each, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
     }
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    this.listen(dark, "change", () => this.redraw());
+    this.listen(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.redraw());
     this.ends.push(() => sizes.disconnect(), () => themes.disconnect());
     this.send({type: "hello", frame: this.frame, ...this.asked()});
     this.fallBack();
@@ -162,7 +158,7 @@ class View {
   // Show the saved picture until Python answers, which in a saved notebook or a page it never does.
   async fallBack() {
     const saved = this.model.get("snapshot");
-    if (saved && (saved.length || saved.byteLength)) {
+    if (saved?.length || saved?.byteLength) {
       const scene = await inflate(saved);
       if (!this.answered) this.take(scene);
     } else {
@@ -212,14 +208,15 @@ class View {
   }
 
   hear(content, buffers) {
-    this.pinged = false;
     if (this.silent) this.redraw();
-    this.silent = false;
+    this.pinged = this.silent = false;
     if (content.type === "frame") {
       this.send({type: "ack", frame: content.frame});
       this.answered = true;
       this.frame = content.frame;
-      this.take({...content, columns: unpack(content.columns, buffers[0])});
+      // Where nothing but the time has gone on, there are no columns: the scene is the last one.
+      const {columns} = content, last = columns ? {} : this.scene;
+      this.take({...last, ...content, columns: last.columns || unpack(columns, buffers[0])});
     } else if (content.type === "text") {
       this.pre.textContent = content.text;
     } else if (content.type === "error") {
@@ -506,8 +503,8 @@ class View {
     path[0].keyed?.(event);
     if (path[0] !== this.canvas) return;
     this.acted = performance.now();
-    const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.leave(), " ": () => this.pause()};
-    if (this.spec.pages) Object.assign(keys, {PageDown: () => this.page(1), PageUp: () => this.page(-1)});
+    const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.leave(), " ": () => this.pause(),
+      ...(this.spec.pages && {PageDown: () => this.page(1), PageUp: () => this.page(-1)})};
     const act = this.spec.keys?.[event.key] || keys[event.key];
     if (!act) return;
     if (this.scene || event.key === "Escape") act(this, event);

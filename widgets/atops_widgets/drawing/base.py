@@ -28,6 +28,7 @@ from atops_widgets.feed.pace import Flow, call_soon
 __all__ = ("LIVE", "ClosingWidget", "FeedWidget", "TraceWidget", "cell_shown", "publish")
 
 TEXTS: Final = 100_000  # different names that a page is told
+SAME_S: Final = 1.0  # how long a scene in which only the time has gone on is good
 FARTHEST: Final = 1 << 62  # nanoseconds that a page may name
 
 
@@ -73,7 +74,8 @@ class FeedWidget(ClosingWidget):
         self._follow()
         self.observe(self._chosen, ["selected", "cursor", "paused"])
         self.on_msg(self._arrived)
-        feed.watch(self)
+        if self.ticks:
+            feed.watch(self)
 
     # ---- what a subclass writes
 
@@ -104,14 +106,18 @@ class FeedWidget(ClosingWidget):
     # ---- the feed's side: on the widgets' thread
 
     @property
-    def seen(self) -> bool:
-        """True while a page shows it; of a board its parts say so."""
-        return False
+    def ticks(self) -> bool:
+        """True for what the feed tells of news; not so a part of a board, which tells its parts."""
+        return True
 
-    def tick(self, _now: float) -> float | None:
-        """Set the traits to what the feed has; there is nothing else to send."""
-        self._follow()
-        return None
+    @property
+    def seen(self) -> bool:
+        """True while a page shows it."""
+        raise NotImplementedError
+
+    def tick(self, now: float) -> float | None:
+        """Send what is due; return in how many seconds to come again, None when there is nothing to do."""
+        raise NotImplementedError
 
     def rest(self) -> None:
         """Save the picture; where no more will come, put it in the place of the live one."""
@@ -225,6 +231,7 @@ class TraceWidget(FeedWidget):
         self._flow = Flow()
         self._dirty = False
         self._drawn = (-1, -1)
+        self._shown: tuple[object, float] = None, 0.0  # what the last scene was of, and when it was made
         self._texts_told = 0
         own = {} if board is None else {"comm": board}
         feed = feed_of(source)
@@ -254,6 +261,13 @@ class TraceWidget(FeedWidget):
     def to_text(self, width: int = 100) -> str:
         """Return the picture as text, for a terminal and for a screen reader."""
         raise NotImplementedError
+
+    def shows(self) -> object:
+        """Return a value that changes whenever the scene does; None where any news may change it.
+
+        The axis of time does not count: it goes on all the time. The feed's lock is held.
+        """
+        return None
 
     def heard(self, message: Mapping[str, object]) -> None:
         """Do what a message of the widget's own script asks for; then `redraw`. Unknown ones are ignored."""
@@ -297,6 +311,11 @@ class TraceWidget(FeedWidget):
     # ---- the feed's side: all on the widgets' thread
 
     @property
+    def ticks(self) -> bool:
+        """True unless it is a part of a board."""
+        return self.board is None
+
+    @property
     def seen(self) -> bool:
         """True while a page shows it."""
         return bool(self._flow.views)
@@ -312,30 +331,30 @@ class TraceWidget(FeedWidget):
             self._send_frame(now)
         return wait or None
 
-    def rest(self) -> None:
-        """Save the picture, but for a part of a board, which does that."""
-        if self.board is None:
-            super().rest()
-
     def save(self) -> None:
         """Write the compressed picture that a saved notebook shows."""
         self.snapshot = self.packed()
 
     def _send_frame(self, now: float) -> None:
         with self.feed.lock:
+            shows, (shown, made_at) = self.shows(), self._shown
+            same = shows is not None and shows == shown and not self._dirty and now - made_at < SAME_S
             self._dirty = False
             self._drawn = self.feed.version, self.feed.marks_version
             try:
-                scene = self.scene(self.window)
+                scene = Scene() if same else self.scene(self.window)
             except Exception as error:
                 self.send({"type": "error", "text": f"{self.label} cannot be drawn: {type(error).__name__}: {error}"})
                 raise
+            if not same:
+                self._shown = shows, now
             told = self._told(scene)
             texts = self.feed.texts.all[self._texts_told : TEXTS]
             told["texts"] = [self._texts_told, texts]
             self._texts_told += len(texts)
         columns, buffer = pack(scene.columns)
-        self.send({"type": "frame", "frame": self._flow.sent(now), "columns": columns, **told}, buffers=[buffer])
+        header = {} if same else {"columns": columns}  # without it the page keeps the scene that it has
+        self.send({"type": "frame", "frame": self._flow.sent(now), **header, **told}, buffers=[buffer])
 
     def _told(self, scene: Scene) -> dict[str, object]:
         """Return what travels as JSON with every frame: the scene's own, the feed's state, the marks."""

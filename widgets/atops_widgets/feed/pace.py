@@ -3,8 +3,8 @@
 One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
 hidden tab, a kernel with a busy cell) slows it down to one frame a second. What a reading and its pictures cost of the
-processor decides when the next may be: they take a small share of the time while the program uses the processor, a
-larger one while it does not, or the share that was asked for; the first news after a rest are drawn at once.
+processor decides when the next may be: they take a small share of the time where the program uses a whole processor, a
+larger one the more it leaves, or the share that was asked for; the first news after a rest are drawn at once.
 Each frame is the whole picture, so nothing is lost when frames are skipped.
 """
 
@@ -25,7 +25,7 @@ from atops.base.log_fields import get_logger
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed, Watcher
 
-__all__ = ("FRAME_S", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon")
+__all__ = ("FRAME_S", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon", "tried")
 
 LOCK: Final = fork_safe(threading.Lock())
 LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has a thread of its own
@@ -96,10 +96,10 @@ class Flow:
 
 LOG: Final = get_logger("atops.widgets")
 
-SHARE: Final = 0.03  # of one processor while the program works; details cost it more, in its own threads
+SHARE: Final = 0.03  # of one processor while the program uses it; details cost it more, in its own threads
 IDLE_SHARE: Final = 0.15  # while it does not: the program is not slowed down
-RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
-PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
+RESTS, WORKS = 0.05, 0.9  # of a processor: what a program uses that does not work, and one that has no time left
+PORTION: Final = 1024  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
 BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
@@ -109,8 +109,8 @@ QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved
 class Pace:
     """The timer of one feed, on the widgets' thread. It does not keep the feed alive.
 
-    `share` is the part of one processor that it may take, always; None: SHARE while the program works, up to IDLE_SHARE
-    while it does not.
+    `share` is the part of one processor that it may take, always; None: SHARE where the program takes all of it, up to
+    IDLE_SHARE where it takes hardly any.
     """
 
     def __init__(self, feed: Feed, share: float | None = None) -> None:
@@ -156,11 +156,11 @@ class Pace:
             feed.stop()
             return
         now = time.monotonic()
-        asked = [_tried("%r could not be drawn", each, each.tick, now) for each in feed.watchers()]
+        asked = [tried("%r could not be drawn", each, each.tick, now) for each in feed.watchers()]
         waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
-            self._not_before = time.monotonic() + min((time.thread_time() - began) / self._share_now(), self._longest)
+            self._not_before = at + min((time.thread_time() - began) / self._share_now(), self._longest)
         else:
             self._rest(feed, now)
         if feed.live and not feed.paused:
@@ -190,7 +190,7 @@ class Pace:
         if now - self._news_at >= QUIET_S and self._rested != feed.version and (feed.version or not feed.live):
             self._rested = feed.version
             for watcher in feed.watchers():
-                _tried("%r could not be saved", watcher, watcher.rest)
+                tried("%r could not be saved", watcher, watcher.rest)
 
 
 def _clocks() -> tuple[float, float, float]:
@@ -198,7 +198,8 @@ def _clocks() -> tuple[float, float, float]:
     return time.monotonic(), time.process_time(), time.thread_time()
 
 
-def _tried(complaint: str, watcher: Watcher, act: Callable[..., float | None], *arguments: float) -> float | None:
+def tried(complaint: str, watcher: Watcher, act: Callable[..., float | None], *arguments: float) -> float | None:
+    """Return what a function returns; None, and a complaint in the log, where it fails."""
     try:
         return act(*arguments)
     except Exception:

@@ -12,6 +12,7 @@ from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Window
 from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.theme import Theme
+from atops_widgets.feed.feed import NOTHING
 from atops_widgets.memory_map.drawing import STATES, draw, swatch
 from atops_widgets.memory_map.history import Standing
 from atops_widgets.memory_map.scene import RECENT, MemoryPicture
@@ -41,6 +42,14 @@ class MemoryMap(TraceWidget):
     def scene(self, window: Window) -> Scene:
         """Return the picture of a window: see `MemoryPicture.scene`."""
         return self._picture.scene(window)
+
+    def shows(self) -> object:
+        """Return what a scene in which nothing is selected depends on; else any news count: they may be uses of it."""
+        feed, options = self.feed, self.window.options
+        if feed.selection.seq != NOTHING or options.get("touches") == "all" or "generation" in options:
+            return None
+        rows = (feed.changes.start + len(feed.changes), feed.steps.start + len(feed.steps))
+        return *rows, len(feed.races), feed.marks_version, feed.live, feed.paused
 
     def heard(self, message: Mapping[str, object]) -> None:
         """Look at the bytes of a range, or have the driver tell of kernel threads, as the page asks."""

@@ -228,8 +228,9 @@ def _alike(pixels: Column, look: Column, width: int) -> tuple[Column, Column]:
     return first, np.diff(np.concatenate([first, [len(pixels)]]))
 
 
-CHUNK: Final = 8192  # records; a chunk that is not full is made anew for each picture
-FINEST: Final = 1024  # cells in time that a chunk is gathered into at first
+CHUNK: Final = 8192  # records
+PART: Final = 512  # records of the parts of the newest chunk; one that is not full is made anew for each picture
+PER_CELL: Final = 8  # records for each cell in time that a chunk is gathered into at first
 NOTHING: Final = np.zeros(0, np.int64)
 
 
@@ -246,13 +247,14 @@ class Chunk:
         self.ended = ended  # the number of the record after its last one
         self.first = int(shapes.start.min())
         self.last = int(shapes.end.max())
-        self._finest = max(0, int((self.last - self.first) / FINEST).bit_length())  # cells of 2 ** this ns
+        cells = max(1, len(shapes) // PER_CELL)
+        self._finest = max(0, int((self.last - self.first) / cells).bit_length())  # cells of 2 ** this ns
         self._levels: dict[int, Shapes] = {}
 
     def at(self, pixel_ns: float) -> Shapes:
         """Return what is fine enough for pixels of `pixel_ns`: the shapes, or the same in cells of half that."""
         level = int(pixel_ns / 2).bit_length() - 1
-        if level < self._finest or len(self.shapes) < 2 * FINEST:
+        if level < self._finest or len(self.shapes) < PART:
             return self.shapes
         if level not in self._levels:
             finer = max((known for known in self._levels if known < level), default=None)
@@ -275,8 +277,9 @@ class Pyramid:
     def __init__(self, book: RowBook | None = None) -> None:
         self.book = RowBook() if book is None else book
         self._full: list[Chunk] = []
+        self._parts: list[Chunk] = []  # of the newest chunk
         self._open: Chunk | None = None
-        self._taken = 0  # number of the first record that is in no full chunk
+        self._taken = self._parted = 0  # number of the first record that is in no full chunk, and in no full part
         self._seen = (-1, -1)
 
     def update(self, records: Columns) -> None:
@@ -292,7 +295,12 @@ class Pyramid:
         while end - self._taken >= CHUNK:
             self._full.append(self._chunk(records, self._taken, self._taken + CHUNK))
             self._taken += CHUNK
-        self._open = self._chunk(records, self._taken, end) if end > self._taken else None
+            self._parts.clear()
+        self._parted = max(self._parted, self._taken)
+        while end - self._parted >= PART:
+            self._parts.append(self._chunk(records, self._parted, self._parted + PART))
+            self._parted += PART
+        self._open = self._chunk(records, self._parted, end) if end > self._parted else None
 
     def view(
         self, axis: TimeAxis, window: tuple[int, int], width: int, keep: Column, rows: Column
@@ -304,7 +312,7 @@ class Pyramid:
         """
         pixel = float(axis.place(window[1]) - axis.place(window[0])) / width
         parts: list[Shapes] = []
-        for chunk in [*self._full, *([self._open] if self._open else [])]:
+        for chunk in [*self._full, *self._parts, *([self._open] if self._open else [])]:
             if chunk.last < window[0] or chunk.first > window[1]:
                 continue
             shapes = chunk.at(pixel)

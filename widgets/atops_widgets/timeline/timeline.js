@@ -225,9 +225,7 @@ function drawPath(view, x, places) {
 }
 
 function draw(view, c) {
-  const {tops: places, bottom} = tops(view.scene.rows, view.folded);
-  const x = xOf(view);
-  const {cursor} = view.marks;
+  const {tops: places, bottom} = tops(view.scene.rows, view.folded), x = xOf(view), {cursor} = view.marks;
   drawRows(view, places);
   if (!view.scene.rows.length) return;
   drawAxis(view, view.win.start, view.win.end, x, 12, TOP - 8, bottom);
@@ -261,11 +259,8 @@ function listenToPointer(view) {
   view.listen(canvas, "pointermove", (event) => {
     if (!held || (!view.moved && Math.abs(event.offsetX - held.x) <= 3)) return;
     view.moved = true;
-    if (held.measures) {
-      measure(view, held.at, timeAt(view, event.offsetX));
-      return;
-    }
-    change(view, (win, span) => panned(win, (held.x - event.offsetX) / win.scale, span), held.win);
+    if (held.measures) measure(view, held.at, timeAt(view, event.offsetX));
+    else change(view, (win, span) => panned(win, (held.x - event.offsetX) / win.scale, span), held.win);
   });
   view.listen(canvas, "lostpointercapture", () => {
     if (held?.measures) tellRange(view);
@@ -309,9 +304,7 @@ function reveal(view) {
   view.revealed = seq;
   const i = c.seq.indexOf(seq), {start, end} = view.win;
   if (i < 0) showAll(view);
-  else if (c.end[i] < start || c.start[i] > end) {
-    centre(view, c.start[i]);
-  }
+  else if (c.end[i] < start || c.start[i] > end) centre(view, c.start[i]);
 }
 
 // Measure from one moment to another; without them nothing.
@@ -328,8 +321,7 @@ function tellRange(view) {
 function measureAt(view) {
   const at = view.marks.cursor ?? view.win.end;
   const {range} = view, first = range ? range[0] : at;
-  if (range && first !== range[1]) measure(view);
-  else measure(view, first, at);
+  measure(view, ...(range && first !== range[1] ? [] : [first, at]));
   tellRange(view);
 }
 
@@ -348,8 +340,7 @@ function drawRange(view, c, x, bottom) {
 const nextRaced = (view, by) => stepRaced(view, by, showAll);
 
 function words(view, rect) {
-  const kind = view.table.kinds[rect.kind][0];
-  const long = formatNs(rect.end - rect.start);
+  const kind = view.table.kinds[rect.kind][0], long = formatNs(rect.end - rect.start);
   if (rect.count > 1) return `${rect.count} records, mostly ${kind}, within ${long}; zoom in to see them`;
   const parts = [
     rect.name ? `${kind} ${rect.name}` : kind, rect.bytes && formatBytes(rect.bytes),
@@ -387,7 +378,8 @@ export default mount({
   }),
   taken(view) {
     if (view.whole || view.follow || view.win.end <= view.win.start) {
-      view.win = {start: view.scene.window[0], end: view.scene.window[1]};
+      const [start, end] = view.scene.window;
+      view.win = {start, end};
     }
     const asks = view.answered && view.scene.state !== "ended";
     view.followButton.hidden = !asks;
