@@ -62,6 +62,12 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         """int *x; topsMalloc(&x, 4); wild<<<1, 1>>>(x);
         printf("%s\\n", topsGetErrorName(topsDeviceSynchronize()));""", "topsError(?!.*Success).*\n", 0,
     ),
+    "launches that no chip takes": (
+        """int *d = nullptr; turn<<<dim3(1, 300, 1), 1>>>((float *)d, 1); puts(topsGetErrorString(topsGetLastError()));
+        turn<<<1, 64>>>((float *)d, 1); puts(topsGetErrorString(topsPeekAtLastError()));
+        puts(topsGetErrorString(topsGetLastError())); puts(topsGetErrorString(topsErrorInvalidValue));""",
+        r".*: turn: grid.y is 300; .* has 256 at most\n(.*: blockDim must be .* got \(64, 1, 1\)\n){2}.*: An .*\n", 0,
+    ),
     "copies that leave their memory": (
         """char *x, many[99] = {}; topsMalloc(&x, 64);
         puts(topsGetErrorString(topsMemcpy(x, many, 99, topsMemcpyHostToDevice)));

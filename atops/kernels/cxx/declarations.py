@@ -8,13 +8,14 @@ none, what it uses is qualified.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "used_bare")
+__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "noted_kernels", "used_bare")
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 QUALIFIERS = frozenset(
@@ -23,6 +24,7 @@ QUALIFIERS = frozenset(
 BARE = "atops::bare"
 # After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
+_KERNEL = re.compile(r"__global__\b[^;{}]*?\bvoid\s+(\w+)\s*\(")
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
@@ -30,6 +32,26 @@ _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
 
 class Declarations(Cursor):
     """Tokens of which some are declarations."""
+
+    def behind_arguments(self, at: int) -> int | None:
+        """Return the place behind the arguments of a template that begin at `at`; None where these are none."""
+        depth = 0
+        while at < len(self.given):
+            text = self._text(at)
+            if text in (";", "{", "}", "<<<"):
+                return None
+            depth += (text == "<") - (text == ">") - 2 * (text == ">>")
+            at += 1
+            if depth <= 0:
+                break
+        return at
+
+    def is_plain_call(self, place: int) -> bool:
+        """Whether a statement calls what is named here, without `<<<...>>>`."""
+        at = self._next(place + 1)
+        if self._text(at) == "<":
+            at = self._next(self.behind_arguments(at) or at)
+        return self._text(at) == "(" and self._before(place) in (";", "{", "}", ")", "else")
 
     def declares(self, place: int, at_top: bool) -> bool:
         """Whether a name declares something: a type stands before it, perhaps with * or & between.
@@ -177,3 +199,21 @@ def _declares(text: str, name: str) -> bool:
             rf"(?<!\breturn)(?<!\bcase)(?<!\bsizeof)(?<=\w)\s+{name}\s*[,)]",  # a parameter
         )
     )
+
+
+def noted_kernels(text: str, known: dict[str, bool]) -> dict[str, bool]:
+    """Return the names of kernels, and whether they are nothing else: overloads, members, variables, our functions."""
+    kernels = Counter(_KERNEL.findall(text))
+    made = dict(known)
+    for name in {*known, *kernels}:
+        declared = re.findall(rf"(?:\b(\w+)\s|[*&>])[\s*&]*\b{name}\s*[(=;,{{\[:]", text)
+        others = len(declared) - sum(each in _NO_TYPES for each in declared) > kernels[name]
+        made[name] = made.get(name, name not in _of_headers()) and not others
+    return made
+
+
+@cache
+def _of_headers() -> frozenset[str]:
+    """Return the names that our headers call or define."""
+    texts = (path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "include" / "atops").glob("*.h"))
+    return frozenset(name for text in texts for name in re.findall(r"\b(\w\w+)\(|\bX\((\w+)\)", text) for name in name)

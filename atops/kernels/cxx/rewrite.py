@@ -22,7 +22,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, used_bare
+from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, noted_kernels, used_bare
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
@@ -97,6 +97,7 @@ class _Rewriter(Declarations):
         self.numbers = count()
         super().__init__()
         self.file = ""
+        self.kernels: dict[str, bool] = {}  # names, and whether the text has them for kernels only
         self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
         self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
         self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
@@ -111,6 +112,7 @@ class _Rewriter(Declarations):
     def part(self, text: str, file: str, line: int) -> str:
         """Return a part of the text, rewritten."""
         self.file, self.line = file, line
+        self.kernels = noted_kernels(text, self.kernels)
         self.given = list(tokens(text))
         self.main = out = list[str]()
         self.beginning = 0
@@ -185,6 +187,9 @@ class _Rewriter(Declarations):
             out.append(MAIN)
             return place + 1
         self._refuse(place, text)
+        if self.kernels.get(text) and not self._at_top and self.is_plain_call(place):
+            self._fault(f"kernel {text} is called as a function; host code launches it: {text}<<<grid, block>>>(...) "
+                        "(TOPS C++, 8.1)")  # fmt: skip
         if text.startswith(_INTRINSICS) and text not in _known() and self._text(self._next(place + 1)) == "(":
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
@@ -263,25 +268,12 @@ class _Rewriter(Declarations):
         while self._text(at) == "::":
             at = self._next(self._next(at + 1) + 1)
         if self._text(at) == "<":
-            if (end := self._behind_arguments(at)) is None:
+            if (end := self.behind_arguments(at)) is None:
                 return None
             at = self._next(end)
             if self.program and self.found.templates:  # host code may want its address
                 self._instantiate(spelled(self._join(place, end)))
         return at if self._text(at) == "<<<" and self._before(place) != "::" else None
-
-    def _behind_arguments(self, at: int) -> int | None:
-        """Return the place behind the arguments of a template that begin at `at`; None where these are none."""
-        depth = 0
-        while at < len(self.given):
-            text = self._text(at)
-            if text in (";", "{", "}", "<<<"):
-                return None
-            depth += (text == "<") - (text == ">") - 2 * (text == ">>")
-            at += 1
-            if depth <= 0:
-                break
-        return at
 
     def _launch(self, place: int, opening: int, out: list[str]) -> int:
         """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call."""

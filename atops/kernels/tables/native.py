@@ -39,8 +39,7 @@ MISSING: Final[Mapping[str, str]] = MappingProxyType(
 DIFFERENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "f<<<grid, block, bytes>>>(x)": "host code of a whole program only; a module's kernels are launched with "
-        "`stream.launch`, and a kernel that launches is a fault. One that is called as a function, without "
-        "`<<<...>>>`, is not refused",
+        "`stream.launch`, and a kernel that launches is a fault. One that is called as a function is an error",
         "the call of a `__global__` function is asynchronous": "as above",
         "__device__ T f(T x)": "the host's code may call it, too",
         "__host__ T f(T x)": "a kernel may call it, too, if it calls nothing of the runtime API",

@@ -9,7 +9,7 @@ from atops.base.errors import InvalidOption
 from atops.base.result_codes import Result, explain
 from atops.bridge.call import Bridge, Twins
 from atops.bridge.codes import CodeTable
-from atops.bridge.last_error import LastErrors
+from atops.bridge.last_error import LastError, LastErrors
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import FUNCTIONS
 
@@ -17,7 +17,9 @@ __all__ = ("CODES", "TWINS", "call", "forget", "last", "reason", "remember", "rt
 
 NAME: Final = "atops.tops"  # of its log
 ERRORS: Final[LastErrors[topsError_t]] = LastErrors("atops_tops")
-last, forget = ERRORS.last, ERRORS.forget
+last = ERRORS.last
+# What `forget` has forgotten last, which may still be asked for its reason.
+FORGOTTEN: ContextVar[LastError[topsError_t] | None] = ContextVar("atops_tops_forgotten", default=None)
 # The last failure of runtime compilation, which `check` explains. It is no last error.
 RTC_REASON: ContextVar[tuple[topsrtcResult, str] | None] = ContextVar("atops_tops_rtc_reason", default=None)
 
@@ -28,14 +30,23 @@ def remember(code: topsError_t, message: str) -> None:
         ERRORS.remember(code, message)
 
 
+def forget() -> None:
+    """Reset the last failure of this context."""
+    if (error := last()) is not None:
+        FORGOTTEN.set(error)
+    ERRORS.forget()
+
+
 def _remember_rtc(code: topsrtcResult, message: str) -> None:
     RTC_REASON.set((code, message))
 
 
 def reason(code: topsError_t) -> str | None:
-    """Return the message of the last failure of this context if it had this code, else what the code means."""
-    stored = last()
-    return stored.message if stored is not None and stored.code is code else explain(code)
+    """Return the message of the last failure of this context that had this code, else what the code means."""
+    for stored in (last(), FORGOTTEN.get()):
+        if stored is not None and stored.code is code:
+            return stored.message
+    return explain(code)
 
 
 def _rtc_reason(code: topsrtcResult) -> str | None:

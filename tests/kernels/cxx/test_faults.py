@@ -86,6 +86,9 @@ REFUSED = {
     "__global__ void f(float *x) { x[0] = ; }": "test.tops:1:38: error: ",
     "__global__ void f(float *x) {\n    x[0] = foo(3); }": "test.tops:2:12: error: ",
     "__global__ int f(float *x) { return 1; }": "kernel f returns a value",
+    "__global__ void f(float *x) {}\nint main() { float *x = 0;\n f(x); }": "test.tops:3:1: error: kernel f is called",
+    "template <class T> __global__ void f(T *x) {}\n__global__ void g(int *x) { if (x[0])\n f<int>(x); }":
+        "test.tops:3:1: error: kernel f is called as a function",
     "struct A { __global__ void f(float *x) {} };": "member of a class",
     "__global__ void f(float *x) { __vector4 float v(1.0f); v = ~v; }": "error: ",
     "__global__ void f(float *x) { __vector4 float v(1.0f); v = v / v; }": "error: ",
@@ -105,6 +108,17 @@ def test_gcu210_has_no_vectors() -> None:
     with pytest.raises(CompilationError, match="vectors exist from gcu300 on"):
         k.compile_source("__global__ void f(float *x) {\n__vector float v(1.0f); x[0] = v[0]; }", "test.tops",
                          ["--gpu-architecture=gcu210"])  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_called_as_a_kernel_is_and_is_none() -> None:
+    """A member, a variable and a function of the language's headers may have a kernel's name."""
+    text = "#include <tops.h>\nusing namespace tops;\n__global__ void add(int *x) {}\n__global__ void one(int *x) {}\n"
+    text += "struct A { int v; void one(int y) { v = y; } void two() { one(3); } };\n"
+    text += "__global__ void g(float *x) { A a; a.two(); x[0] = a.v; }\n"
+    text += "__global__ void h(int *x) { auto one = [=](int y) { x[0] = y; }; one(3); }\n"
+    text += "void launches(int *x) { one<<<1, 2>>>(x); if (x) one<<<1, 2>>>(x); }\n"
+    k.compile_source(text, "test.tops")
 
 
 @pytest.mark.slow
