@@ -184,6 +184,23 @@ class ClusterArray:
             self._go_on(placed, gangs)
         return rest
 
+    def next_of(self, block: Block) -> int | None:
+        """Give the cluster of a block that is done to the next block of its launch, if no other launch comes first.
+
+        Returns the number of that block; None where `retire` is to say who gets the cluster.
+        """
+        if not self._waiting:
+            return None
+        with self.lock:
+            ordinal = block.cluster.ordinal
+            launch = self._waiting[0] if self._waiting else None
+            if launch is None or launch is not self._held.get(ordinal) or launch.sips is not None:
+                return None
+            linear, launch.unplaced = launch.unplaced[0], launch.unplaced[1:]
+            if not launch.unplaced:
+                del self._waiting[0]
+        return linear
+
     def give_later(self, priority: int) -> None:
         """Give free clusters to launches of this priority once nothing more urgent is to be done."""
         self.offer(partial(self._give, priority), priority)

@@ -366,6 +366,24 @@ class Grid:
         if rest is not None and self.placement is not None:
             self.placement.give_later(rest)  # the stream has offered its next launch by now
 
+    def next_block(self, block: Block) -> bool:
+        """Have a block that is done be the next one of the grid, if its cluster is that one's. Returns whether it is.
+
+        For blocks that have nothing of their own but their place; it saves what the end of one and the start of another
+        take.
+        """
+        placement, barrier = self.placement, self.barrier
+        plain = self.agenda is None and self.cost is None and self.detector is None and not self.cooperative
+        if placement is None or self.error is not None or not plain or (linear := placement.next_of(block)) is None:
+            return False
+        with barrier.lock:
+            del self.blocks[block.linear]
+            block.linear, block.index = linear, self.grid_dim.index(linear)
+            self.blocks[linear] = block
+            self.remaining -= 1
+            barrier.quiet += 1
+        return True
+
     def _tell_done(self, footprint: Footprint) -> None:
         """Tell the footprint of a step what the end of a block touches, where it is all that the step does."""
         assert self.agenda is not None, "asked"

@@ -196,7 +196,7 @@ class NativeBlock(Block):
         return 0
 
     def step(self, budget: int) -> Progress:
-        """Run all threads to their end."""
+        """Run all threads to their end; AGAIN, where the block then is the next one of its grid."""
         grid = self.grid
         blocks = self._together()
         if grid.error is None:
@@ -206,6 +206,8 @@ class NativeBlock(Block):
                 grid.stop(LaunchFailure(f"kernel {grid.name}: {message_of(error)}"))
                 self._end(blocks)
                 raise
+            if grid.next_block(self):
+                return Progress.AGAIN  # what is as urgent has a turn first
         self._end(blocks)
         return Progress.DONE
 

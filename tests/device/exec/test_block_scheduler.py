@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.arch import architecture
 from atops.device.chip import Cluster
 from atops.device.exec.block_scheduler import ClusterArray
@@ -57,6 +57,36 @@ def test_blocks_take_the_lowest_free_cluster_in_order():
     board.end(0)
     assert not grid.done
     board.end(1)
+    assert grid.done
+
+
+def test_a_block_is_the_next_one_of_its_launch_while_no_other_comes_first():
+    """It keeps its cluster: not beside a more urgent launch, not where masks are, and never after an error."""
+    board = Board(1)
+    grid = board.submit("a", 5)
+    block = board.running[0]
+    assert grid.next_block(block)
+    assert (block.linear, block.index, list(grid.blocks), grid.remaining) == (1, (1, 0, 0), [1], 4)
+    assert board.submit("later", 1)
+    assert grid.next_block(block)
+    urgent = board.submit("urgent", 1, priority=-1)
+    assert not grid.next_block(block)
+    board.end(0)
+    board.end(0)
+    assert urgent.done and board.news() == [("a", 0, 0), ("urgent", 0, 0), ("a", 3, 0)]
+    block = board.running[0]
+    assert grid.next_block(block) and not grid.next_block(block), "it was the last one"
+    board.end(0)
+    assert grid.done and board.news() == [("later", 0, 0)]
+    board.end(0)
+
+    masked = board.submit("masked", 2, threads=3, sip_mask=0b111)
+    assert not masked.next_block(board.running[0])
+    failed = Board(1)
+    grid = failed.submit("failed", 3)
+    grid.stop(LaunchFailure("no"))
+    assert not grid.next_block(failed.running[0])
+    failed.end(0)
     assert grid.done
 
 
