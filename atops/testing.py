@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from atops.base.errors import AtopsError, InvalidValue, LoopClosed
 from atops.base.options import EmulatorOptions
+from atops.base.trace.records import Change
+from atops.base.trace.tracer import Tracer
 from atops.base.waiting.parking_lot import Ending
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, file_shown
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import MADE, DeviceContext
 from atops.runtime.board.current_device import DEFAULT
@@ -158,13 +160,14 @@ class Leaks(logging.Handler):
         boards = [board for board in boards if board.closed is None]
         found: dict[Key, str] = {}
         for board in boards:
+            stacks = _stacks(board.tracer)
             if board not in DEFAULT:
                 found["driver", board.serial, 0] = f"{board!r} is not closed"
             for context in board.contexts:
                 held = {id(each.allocation) for each in list(context.chip.variables.values())}  # lasting, by contract
-                _add_memory(found, [each for each in context.memory.live() if id(each) not in held])
+                _add_memory(found, [each for each in context.memory.live() if id(each) not in held], stacks)
                 _add_failures(found, board, context)
-            _add_memory(found, board.host.live())
+            _add_memory(found, board.host.live(), stacks)
         for stream, site in list(self._streams.items()):
             if stream.board in boards and not stream.closed and stream.context.dead is None:
                 key = "stream", stream.board.serial, stream.number
@@ -172,13 +175,29 @@ class Leaks(logging.Handler):
         return found
 
 
-def _add_memory(found: dict[Key, str], allocations: Iterable[Allocation]) -> None:
+def _stacks(tracer: Tracer) -> Callable[[Allocation], str]:
+    """Return what tells the functions that led to where an allocation was made; "" where details were not recorded."""
+    log = tracer.details
+    if not len(log.changes):
+        return lambda _: ""
+    names = tracer.names()
+    begun = {each.generation: each.site for each in tracer.details_since().changes if each.change is not Change.FREED}
+
+    def led_to(allocation: Allocation) -> str:
+        callers = names.stack(begun.get(log.generation(allocation.serial), -1))[1:]
+        lines = ", ".join(f"{file_shown(place.file)}:{place.line} in {place.function}" for place in callers)
+        return f", called at {lines}" if lines else ""
+
+    return led_to
+
+
+def _add_memory(found: dict[Key, str], allocations: Iterable[Allocation], led_to: Callable[[Allocation], str]) -> None:
     for each in allocations:
         if each.freed_by is None:
             where = "host memory" if each.device is None else f"memory of device {each.device}"
             label = f" ({each.label})" if each.label else ""
             size = format_bytes(each.size)
-            found["memory", each.serial, 0] = f"{size} of {where}{label} are held; made at {each.site}"
+            found["memory", each.serial, 0] = f"{size} of {where}{label} are held; made at {each.site}{led_to(each)}"
 
 
 def _add_failures(found: dict[Key, str], board: Board, context: DeviceContext) -> None:

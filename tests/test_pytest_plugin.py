@@ -228,6 +228,24 @@ def test_what_a_test_leaves_is_named_with_its_line(run: Run, own_board: bool):
         result.stdout.fnmatch_lines(lines, consecutive=True)
 
 
+def test_what_led_to_a_leak_is_told_where_details_were_recorded(run: Run):
+    """Memory that was made while details were recorded is told with the functions that called for it."""
+    result = run("""
+def cached(device):
+    KEPT.append(device.allocate(4096))
+
+def fill(device):
+    cached(device)
+
+def test_leak(atops_driver, atops_device):
+    with atops_driver.tracer.detailed():
+        fill(atops_device)
+""")
+    result.assert_outcomes(passed=1, errors=1)
+    calls = "test_it.py:* in fill, test_it.py:* in test_leak"
+    result.stdout.fnmatch_lines([f"  4 KiB of * are held; made at test_it.py:* in cached, called at {calls}"])
+
+
 def test_what_is_no_leak_is_not_told(run: Run):
     """Cycles, failures that were looked at, what an object of a class holds, failed tests, and what is switched off."""
     text = """
