@@ -25,6 +25,7 @@ from tests.widgets.dashboard_traces import LAUNCH, moment, pipeline
 from tests.widgets.host import BrowserThread, Host, Shown
 from tests.widgets.pictures import keep
 from tests.widgets.traces import double_buffering
+from tests.widgets.unpacking import unpack_snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -213,6 +214,24 @@ def test_all_pictures_have_one_axis_of_time(host: Host) -> None:
         margin = max(1, (axis.last - axis.first) // 100)
         assert told[0]["window"] == [axis.first - origin - margin, axis.last - origin + margin]
         board.close()
+
+
+def test_a_part_of_the_time_is_shown_by_all(host: Host) -> None:
+    """Where the timeline shows a part of the time, the curves of queues and memory do, too; not in what is saved."""
+    board = watch(pipeline())
+    host.show(board, board=True)
+    shown = {name: host.shown(f"section.atops-{name}") for name in NAMES}
+    for view in shown.values():
+        view.until("view.answered && view.scene.columns")
+    whole = shown["queues"].get("view.scene.strip")
+    board.span = [60_000, 120_000]
+    shown["queues"].until("view.scene.strip.join() === '60000,120000'")
+    shown["memory"].until("view.scene.window.join() === '60000,120000'")
+    edges = shown["queues"].get("[...view.scene.columns.edges]")
+    assert (edges[0], edges[-1]) == (60_000, 120_000)
+    assert unpack_snapshot(board.widgets[1].packed())[0]["strip"] == whole
+    board.span = []
+    shown["memory"].until("view.scene.window.join() === argument.join()", whole)
 
 
 def test_what_is_chosen_are_traits(host: Host) -> None:

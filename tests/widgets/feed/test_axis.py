@@ -66,3 +66,13 @@ def test_a_long_table_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) ->
     records.extend([TraceRecord(900, Kind.FILL, 0, 1, 6990, 6990, 1_009_100, Status.DONE)])
     busy = gaps.busy(records)
     assert TimeAxis.of(int(busy.min()), int(busy.max()), busy).gaps == ()
+
+
+def test_a_part_of_an_axis() -> None:
+    """A part begins and ends where it was cut, with the gaps that it has; a cut beside all there is has no effect."""
+    axis = TimeAxis(0, 1000, ((100, 400), (600, 900)), 10)
+    part = axis.cut(50, 700)
+    assert (part.first, part.last, part.gaps) == (50, 700, ((100, 400), (600, 700)))
+    assert part.place(np.array([50, 100, 400, 600, 700])).tolist() == [0, 50, 60, 260, 270]
+    whole = axis.cut(-5, 2000)
+    assert (whole.first, whole.last, whole.gaps) == (0, 1000, axis.gaps) and axis.cut(2000, 3000) is axis

@@ -252,7 +252,7 @@ function drawBlocks(view, c, now, place) {
 
 function drawSource(view, c, now, left, width, top) {
   let y = top;
-  const chosen = chosenOf(view);
+  const chosen = chosenOf(view), [most, code] = width < 420 ? [2, 100] : [3, 134];
   now.sections.forEach(([title, lines], number) => {
     view.write(title, left, y + 8, width, "ink", BOLD);
     y += 20;
@@ -262,7 +262,7 @@ function drawSource(view, c, now, left, width, top) {
       if (stands.length) view.fillBox("band", left, y, width, LINE);
       if (own || view.lineChosen === [number, line].join()) view.fillBox(own ? "select" : "before", left, y, 3, LINE);
       let x = left + 6;
-      stands.slice(0, 3).forEach(([, , turn, count]) => {
+      stands.slice(0, most).forEach(([, , turn, count]) => {
         drawLook(view, c, turn, x, y + 1, 18, LINE - 2);
         view.write(String(count), x + 20, y + LINE / 2, 30);
         x += 23 + 7 * String(count).length;
@@ -270,9 +270,9 @@ function drawSource(view, c, now, left, width, top) {
       c.font = MONO;
       c.textAlign = "end";
       c.fillStyle = view.colour("quiet");
-      c.fillText(line, left + 124, y + LINE / 2);
+      c.fillText(line, left + code - 10, y + LINE / 2);
       c.textAlign = "start";
-      view.write(text, left + 134, y + LINE / 2, width - 138, "ink", MONO);
+      view.write(text, left + code, y + LINE / 2, width - code - 4, "ink", MONO);
       view.drawn(left, y, width, LINE, {seq: -1, section: number, sourceLine: line, count: stands.length});
       y += LINE;
     }

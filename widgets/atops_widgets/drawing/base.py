@@ -10,6 +10,7 @@ import base64
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from secrets import token_hex
 from typing import Any, ClassVar, Final
 
@@ -201,11 +202,13 @@ class TraceWidget(FeedWidget):
     - `script`: the file of the ES module, beside the Python file.
     - `label`: the title of the picture.
     - `swatches`: what its legend has beside the kinds, numbered after them: a name and a small SVG each.
+    - `timed`: whether it shows the time that a timeline of the same feed shows.
     - `details`, `threads`: whether it needs the driver's details (moments and changes), and steps of kernel threads.
     """
 
     script: ClassVar[str] = ""
     swatches: ClassVar[Sequence[tuple[str, str]]] = ()
+    timed: ClassVar[bool] = False
     details: ClassVar[bool] = False
     threads: ClassVar[bool] = False
 
@@ -342,7 +345,7 @@ class TraceWidget(FeedWidget):
             self._dirty = False
             self._drawn = self.feed.version, self.feed.marks_version
             try:
-                scene = Scene() if same else self.scene(self.window)
+                scene = Scene() if same else self.scene(self._asked())
             except Exception as error:
                 self.send({"type": "error", "text": f"{self.label} cannot be drawn: {type(error).__name__}: {error}"})
                 raise
@@ -355,6 +358,11 @@ class TraceWidget(FeedWidget):
         columns, buffer = pack(scene.columns)
         header = {} if same else {"columns": columns}  # without it the page keeps the scene that it has
         self.send({"type": "frame", "frame": self._flow.sent(now), **header, **told}, buffers=[buffer])
+
+    def _asked(self) -> Window:
+        """Return the window that the page asks for, with the span of time of a timeline beside it."""
+        span = self.feed.selection.span
+        return self.window if span is None or not self.timed else replace(self.window, start_ns=span[0], end_ns=span[1])
 
     def _told(self, scene: Scene) -> dict[str, object]:
         """Return what travels as JSON with every frame: the scene's own, the feed's state, the marks."""

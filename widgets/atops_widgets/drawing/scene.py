@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column
 
 __all__ = ("ALIGNED", "TYPES", "Scene", "Told", "Window", "pack", "pack_snapshot", "whole_option")
@@ -41,6 +42,10 @@ class Window:
         if start is None or end is None or start >= end:
             return cls(None, None, width, options)
         return cls(origin_ns + start, origin_ns + end, width, options)
+
+    def axis(self, axis: TimeAxis) -> TimeAxis:
+        """Return the part of an axis that is asked for: all of it where no span of time is."""
+        return axis if self.start_ns is None or self.end_ns is None else axis.cut(self.start_ns, self.end_ns)
 
     def cut(self, span: tuple[int, int]) -> tuple[int, int]:
         """Return the span of time to draw, at least 1 ns long: what was asked for, or all of `span`."""

@@ -50,6 +50,14 @@ class TimeAxis:
         """Return it with the gaps that begin at these moments drawn to scale."""
         return replace(self, gaps=tuple(gap for gap in self.gaps if gap[0] not in starts))
 
+    def cut(self, start: int, end: int) -> TimeAxis:
+        """Return the part of it from one moment to another; the whole where none of it lies between them."""
+        first, last = max(start, self.first), min(end, self.last)
+        if first >= last:
+            return self
+        gaps = tuple((max(begin, first), min(over, last)) for begin, over in self.gaps if over > first and begin < last)
+        return replace(self, first=first, last=last, gaps=gaps)
+
     def since(self, origin: int) -> TimeAxis:
         """Return it with moments that count from an origin."""
         gaps = tuple((start - origin, end - origin) for start, end in self.gaps)

@@ -70,7 +70,7 @@ class Marks:
 
 
 class Selection:
-    """The selected operation, the moment of the time cursor (None: the newest), and the idle gaps that are not folded.
+    """The selected operation, the moment of the time cursor (None: the newest), and which time is shown.
 
     Any thread may change it.
     """
@@ -78,7 +78,8 @@ class Selection:
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed = changed
         self._state: tuple[int, int | None] = NOTHING, None
-        self.opened: frozenset[int] = frozenset()  # the moments at which these gaps begin
+        self.opened: frozenset[int] = frozenset()  # the moments at which idle gaps begin that are not folded
+        self.span: tuple[int, int] | None = None  # from when to when a timeline shows; None: everything
 
     @property
     def seq(self) -> int:
@@ -102,6 +103,12 @@ class Selection:
         """Draw the idle gaps that begin at these moments to scale, and fold all others."""
         self.opened = frozenset(starts)
         self._changed()
+
+    def show(self, span: tuple[int, int] | None) -> None:
+        """Show the time from one moment to another, in nanoseconds of the driver's clock; None shows everything."""
+        if span != self.span:
+            self.span = span
+            self._changed()
 
     def _set(self, seq: int, cursor_ns: int | None) -> None:
         if (seq, cursor_ns) != self._state:

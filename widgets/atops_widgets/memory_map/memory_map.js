@@ -251,8 +251,9 @@ function drawTouches(view, c) {
 const drawnAxis = ({scene}) => ({scene, marks: scene.marks});
 
 function drawMoment(view, top) {
-  const {window} = view.scene;
-  const [start, end, at] = [...window, view.marks.cursor ?? window[1]].map(placing(drawnAxis(view)));
+  const {window, newest, span} = view.scene, moment = Math.min(newest, Math.max(view.marks.cursor ?? newest, span[0]));
+  if (moment < window[0] || moment > window[1]) return;
+  const [start, end, at] = [...window, moment].map(placing(drawnAxis(view)));
   const part = Math.min(1, Math.max(0, (at - start) / (end - start)));
   const x = MARGIN + part * laneWidth(view);
   view.fillBox("cursor", x - 1, top - 4, 2, CURVE + 4);

@@ -33,6 +33,7 @@ class MemoryMap(TraceWidget):
     script: ClassVar[str] = "memory_map/memory_map.js"
     label: ClassVar[str] = "Memory map"
     swatches: ClassVar[Sequence[tuple[str, str]]] = tuple((name, swatch(state)) for state, name in STATES.items())
+    timed: ClassVar[bool] = True
     details: ClassVar[bool] = True
 
     def prepare(self) -> None:

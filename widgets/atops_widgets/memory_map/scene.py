@@ -48,6 +48,7 @@ class MemoryPicture:
         self.history = History()
         self.contents = Contents(feed.driver)
         self.words = Words(feed, self.history)
+        self._window = Window()
         self._early: Column | None = None  # samples of memory in use from before details were recorded
         self._steps: dict[int, tuple[int, Steps]] = {}
         self._free: dict[int, tuple[object, tuple[Column, Column]]] = {}
@@ -81,6 +82,10 @@ class MemoryPicture:
         return self._steps[device][1]
 
     def axis(self) -> TimeAxis:
+        """Return the axis of the time shown."""
+        return self._window.axis(self.whole_axis())
+
+    def whole_axis(self) -> TimeAxis:
         """Return the axis of time of all widgets; of a trace that has samples of memory alone that of these."""
         axis, samples = self.feed.axis(), self._samples()
         if axis.last > axis.first or not len(samples):
@@ -95,12 +100,16 @@ class MemoryPicture:
     # ---- the picture
 
     def scene(self, window: Window) -> Scene:
-        """Return the picture. Options: zoom, first (device), generation (selected), dtype, touches ("all")."""
+        """Return the picture, with curves of the window's time.
+
+        Options: zoom, first (device), generation (selected), dtype, touches ("all").
+        """
         return self.sketched(window)[0]
 
     def sketched(self, window: Window) -> tuple[Scene, Sketch]:
         """Return the picture, and the sketch of what stands around its shapes, which it tells the page, too."""
         self.update()
+        self._window = window
         feed, options = self.feed, window.options
         devices, canvas = self.devices(), Canvas(window.width)
         first = max(0, min(whole_option(options, "first", 0), len(devices) - 1))
@@ -126,6 +135,7 @@ class MemoryPicture:
             "height": canvas.y, "tops": canvas.lanes, "curves": canvas.curves, "items": canvas.sketch.items,
             "cursors": self._cursors(canvas), "marked": feed.selection.seq, "lanes": [lane.told() for lane in lanes],
             "first": first, "count": len(devices), "places": self.words.places(lanes),
+            "newest": self.whole_axis().last - feed.origin_ns,
             "streams": self.words.streams(shown), "shown": [ranges, shapes], "note": self._note(ranges, shapes),
             "say": say if chosen < 0 else self.words.range(chosen), "live": feed.driver is not None,
             "kinds": [len(STYLES) + place for place, state in enumerate(STATES) if (columns["state"] == state).any()],
@@ -178,8 +188,8 @@ class MemoryPicture:
     # ---- what stands around the shapes
 
     def _draw(self, canvas: Canvas, lanes: list[Lane], block: Mapping[str, Any], place: int) -> None:
-        axis, origin, device = self.axis(), self.feed.origin_ns, block["device"]
-        span = axis.first, max(axis.last, axis.first + 1)
+        axis, whole, origin, device = self.axis(), self.whole_axis(), self.feed.origin_ns, block["device"]
+        span = whole.first, max(whole.last, whole.first + 1)
         canvas.head(block["name"], block["state"])
         for lane in lanes:
             canvas.lane(lane)
@@ -189,8 +199,13 @@ class MemoryPicture:
         steps = self.steps(device)
         free = (block["capacity"] - steps.among(moments)).astype(np.float64)
         shares = np.clip(1 - largest / np.maximum(free, 1), 0, 1)
-        edges = axis.moment(np.linspace(0, axis.place(span[1]), PIXELS + 1))
+        edges = axis.moment(np.linspace(0, axis.place(max(axis.last, axis.first + 1)), PIXELS + 1))
         edges[-1] += 1
+        if len(moments):  # those within what is shown, and what there was before and stays after
+            first = max(0, int(np.searchsorted(moments, edges[0], "right")) - 1)
+            shown = slice(first, max(first + 1, int(np.searchsorted(moments, edges[-1]))))
+            moments = np.append(np.maximum(moments[shown], edges[0]), edges[-1] - 1)
+            shares = np.append(shares[shown], shares[shown][-1])
         canvas.curve(block, thin_steps(steps, edges), axis.since(origin), (moments - origin, shares), place)
 
     def _draw_scratch(self, canvas: Canvas, shown: list[int]) -> None:
@@ -210,10 +225,13 @@ class MemoryPicture:
         canvas.scratch(found, sizes, MOST_BLOCKS)
 
     def _cursors(self, canvas: Canvas) -> list[list[float]]:
-        """Return where the moment looked at crosses the curves: x, top and bottom of each line."""
-        axis, at = self.axis(), self.feed.selection.cursor_ns
+        """Return where the moment looked at crosses the curves, if it is shown: x, top and bottom of each line."""
+        axis, whole, cursor = self.axis(), self.whole_axis(), self.feed.selection.cursor_ns
+        at = whole.last if cursor is None else min(max(cursor, whole.first), whole.last)
+        if not axis.first <= at <= axis.last:
+            return []
         end = float(axis.place(axis.last))
-        part = 1.0 if at is None or end <= 0 else min(1.0, max(0.0, float(axis.place(at)) / end))
+        part = 1.0 if end <= 0 else float(axis.place(at)) / end
         return [[MARGIN + part * canvas.lane_width, top - 4, top + CURVE] for top in canvas.curves]
 
     def _sampled(self, device: int, span: tuple[int, int]) -> tuple[Column, Column]:

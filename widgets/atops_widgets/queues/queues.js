@@ -64,7 +64,8 @@ export function places(rows, room, lower = 0) {
     const reason = row.reason ? wrap(row.reason, room) : [];
     const failure = row.failure ? wrap(row.failure, room - 14) : [];
     const top = y;
-    y += TOKEN + 20 + lower + Math.max(LINE, LINE * (reason.length + failure.length));
+    const lines = reason.length + failure.length;
+    y += TOKEN + (lines ? 20 + lower + LINE * lines : 28);
     return {top, reason, failure, bottom: y};
   });
   return {found, bottom: y};
@@ -250,7 +251,7 @@ function drawKey(view, c, y) {
     view.strokeBox("ink", 1.5, [], left + 1, top + 1, 18, 12);
     view.fillBox("ink", left + 1, top + 1, 4, 12);
   });
-  sample("left of the line: over lately, ! failed, skipped or aborted",
+  sample("left of the line: over lately; ! not successful",
     (left, top) => view.fillBox("line", left + 9, top - 2, 2, 18));
 }
 

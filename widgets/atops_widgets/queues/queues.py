@@ -31,6 +31,7 @@ class Queues(TraceWidget):
 
     script: ClassVar[str] = "queues/queues.js"
     label: ClassVar[str] = "Queues"
+    timed: ClassVar[bool] = True
     details: ClassVar[bool] = True
 
     def prepare(self) -> None:

@@ -44,8 +44,9 @@ class Board:
         ledger.update(feed.moments, feed.records)
         if feed.missed:
             ledger.end_missed()
-        edges, bins, most_at = self._over_time()
-        origin, axis = feed.origin_ns, feed.axis()
+        axis = window.axis(feed.axis())
+        edges, bins, most_at = self._over_time(axis)
+        origin = feed.origin_ns
         cursor = feed.selection.cursor_ns
         fullest = cursor is None and not feed.live and bool(len(ledger)) and int(ledger["ended"].max()) < NEVER
         if fullest:
@@ -178,11 +179,11 @@ class Board:
         after += words.heads.seqs[words.heads.cause == seq].tolist()
         return {"before": [each for each in before if each >= 0], "after": after}
 
-    def _over_time(self) -> tuple[Column, Column, int]:
+    def _over_time(self, axis: TimeAxis) -> tuple[Column, Column, int]:
         """Return the edges of parts of the time, how many commands were not over in each, and when most were."""
-        ledger, axis, (count, drawn, found) = self.ledger, self.feed.axis(), self._strip
-        grown = len(ledger) >= count * STRIP_AGAIN
-        if drawn is None or (axis is not drawn if len(ledger) <= EXACT or not self.feed.live else grown):
+        ledger, (count, drawn, found) = self.ledger, self._strip
+        exact = len(ledger) <= EXACT or not self.feed.live or axis is not self.feed.axis()
+        if drawn is None or (axis is not drawn if exact else len(ledger) >= count * STRIP_AGAIN):
             found = queued(ledger, axis)
             self._strip = len(ledger), axis, found
         return found

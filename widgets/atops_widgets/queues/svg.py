@@ -102,7 +102,8 @@ def draw(
     for number, row in enumerate(told["rows"]):
         reason = textwrap.wrap(row["reason"], max(NARROWEST, int((width - WORDS - RIGHT) / LETTER)))
         failure = textwrap.wrap(row["failure"], max(NARROWEST, int((width - WORDS - RIGHT - 14) / LETTER)))
-        height = TOKEN + 18 + LINE * max(1, len(reason) + len(failure))
+        lines = len(reason) + len(failure)
+        height = TOKEN + (18 + LINE * lines if lines else 28)
         if number % 2 == 0:
             drawing.rect(0, y, width, height - 2, "band")
         _head(drawing, row, y)

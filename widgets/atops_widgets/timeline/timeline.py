@@ -51,6 +51,7 @@ class Timeline(TraceWidget):
         self.feed.ask_waits()
         self._find = ""
         self._range: tuple[int, int] | None = None
+        self._shown_span: tuple[int, int] | None = None
         self.observe(self._spanned, "span")
 
     def scene(self, window: Window) -> Scene:
@@ -85,8 +86,13 @@ class Timeline(TraceWidget):
         return [*self._range, sums(self.feed.records, start, end)]
 
     def tick(self, now: float) -> float | None:
-        """Note what the page shows, then send a frame if one is due."""
+        """Note what the page shows, for the widgets beside it, too; then send a frame if one is due."""
         self.span = self._asked_span()
+        start, end = self.window.start_ns, self.window.end_ns
+        span = None if start is None or end is None else (start, end)
+        if span != self._shown_span:
+            self._shown_span = span
+            self.feed.selection.show(span)
         return super().tick(now)
 
     def _asked_span(self) -> list[float]:
