@@ -796,3 +796,23 @@ def test_only_contiguous_memory_is_moved(make_bench: Callable[..., Bench], arch:
 
     bench = make_bench(arch=arch)
     bench.launch(refuse, (1, 1), bench.upload(np.arange(64, dtype=np.float32)))
+
+
+def test_a_copy_within_one_memory_must_not_overlap(bench: Bench):
+    """Parts that lie apart are copied; those that share bytes are refused at the call, of any memory."""
+    x, seen = bench.upload(NUMBERS), []
+
+    @k.kernel
+    async def within(x):
+        tile = k.local(8, np.float32)
+        tile[:] = 5
+        with k.dte_scope() as dte:
+            for memory in tile, x:
+                await k.memcpy_async(dte, memory[4:], memory[:4])
+                for copy in k.memcpy_async, k.memcpy:
+                    with pytest.raises(DteError, match=r"memcpy: dst .* overlap in memory"):
+                        copy(dte, memory[2:6], memory[:4])
+                    seen.append(copy)
+
+    bench.launch(within, (1, 1), x)
+    assert len(seen) == 4 and list(x.host) == [1, 2, 3, 4] * 2
