@@ -163,6 +163,31 @@ async def test_an_abort_never_comes_too_early(device):
     other.abort()
 
 
+@on_every_host
+async def test_calls_that_stand_in_line_are_dropped(device):
+    """Of those that do not hold the stream the first runs and is cancelled; those behind it never start."""
+    stream, begun, log = device.create_stream(), anyio.Event(), []
+
+    async def first() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    async def last(*_: object) -> None:
+        log.append("callback")
+
+    calls = [stream.call(first, holds=False), stream.call(log.append, 1, holds=False)]
+    calls += [stream.call(anyio.sleep_forever, holds=False), stream.add_callback(last)]
+    await stream.fill(device.empty(1), 1)
+    await begun.wait()
+    stream.abort()
+    with anyio.fail_after(LONG):
+        for call in calls[:3]:
+            with pytest.raises(StreamAborted):
+                await call
+        await calls[3]
+    assert stream.is_done and log == ["callback"]
+
+
 @pytest.mark.slow
 def test_aborts_and_submissions_of_several_threads(device: atops.Device, tiny_switch_interval: None):
     """Streams that are filled and aborted at the same time stay whole: everything ends, and they work afterwards."""

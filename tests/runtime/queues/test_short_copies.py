@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Semaphore
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,24 @@ def test_memory_that_is_freed_before_its_turn_fails_the_copy(size):
         first.wait_sync(PATIENCE)
         with pytest.raises(IllegalAddress, match="freed by"):
             last.wait_sync(PATIENCE)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_whoever_waits_for_a_copy_of_a_run_is_woken(fails):
+    """Each waiter of each copy, well or not."""
+    with device() as here:
+        stream, freed = here.create_stream(), here.allocate(SIZE)
+        latch, ended = hold(stream), Semaphore(0)
+        copies = [stream.copy(here.allocate(SIZE), bytes(SIZE)) for _ in range(3)]
+        copies += [stream.copy(freed, bytes(SIZE)), stream.copy(here.allocate(SIZE), bytes(SIZE))]
+        for each in copies * 2:
+            each.add_done_callback(lambda _: ended.release())
+        if fails:
+            here.context.memory.free(freed.allocation, "the test")
+        latch.release()
+        assert all(ended.acquire(timeout=PATIENCE) for _ in copies * 2)
+        assert [each.exception() is None for each in copies] == [True] * 3 + [not fails] * 2
+        stream.clear_error()
 
 
 def test_what_a_copy_was_given_is_its_command_until_it_is_over():
