@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from atops.base.errors import CompilationError, InvalidOption, NotSupported
 from atops.kernels.programs.program import compile_source
@@ -12,15 +12,15 @@ from atops.kernels.source.diagnostics import SourceText
 from atops.kernels.source.front_end import is_cxx
 from atops.kernels.source.options import DEFAULT_TARGET
 from atops.kernels.target import TARGETS
-from atops.tops.program.command import HEADERS, headers_of
+from atops.tops.program.command import HEADERS, SUFFIXES, included
 
 __all__ = ("add_arguments", "main")
 
 EPILOG = """\
 The file is TOPS C++ by its name (.tops, .cpp, .cu, ...) or by what it contains, else Python. It may include or import
-the headers in its folder and below. Mistakes are told in the file's own lines; a program with a `main` runs with
-`atops run FILE`. Exit code 0: it compiles; 1: it does not; 2: FILE cannot be read, IMAGE cannot be written, an option
-is wrong, or there is no compiler for C++."""
+the texts in its folder and below, and those of folders that -I names. Mistakes are told in the file's own lines; a
+program with a `main` runs with `atops run FILE`. Exit code 0: it compiles; 1: it does not; 2: FILE cannot be read,
+IMAGE cannot be written, an option is wrong, or there is no compiler for C++."""
 FAILED, BAD = 1, 2
 
 
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", dest="image", metavar="IMAGE", help="write a code image, as k.load_module and topsModuleLoad read it")
     add("--arch", choices=TARGETS, default=DEFAULT_TARGET, help="architecture to compile for (default: %(default)s)")
     add("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
+    add("-I", dest="folders", action="append", default=[], metavar="FOLDER", help="take texts of FOLDER and below, too")
     add("-w", dest="silent", action="store_true", help="show no warnings")
     add("-Werror", dest="strict", action="store_true", help="take warnings for errors")
 
@@ -44,9 +45,9 @@ def main(arguments: argparse.Namespace) -> int:
     options += ["-w"] * arguments.silent + ["-Werror"] * arguments.strict
     try:
         text = path.read_text(encoding="utf-8")
-        headers = headers_of(path.parent, HEADERS if is_cxx(SourceText(path.name, text)) else {".py"})
-        headers.pop(path.name, None)
-        compiled = compile_source(text, path.name, options, _mentioned(text, headers))
+        suffixes = HEADERS | SUFFIXES if is_cxx(SourceText(path.name, text)) else {".py"}
+        texts = included(path, text, arguments.folders, suffixes)
+        compiled = compile_source(text, path.name, options, texts)
         if arguments.image:
             compiled.image().save(arguments.image)
     except NotSupported as error:
@@ -62,18 +63,6 @@ def main(arguments: argparse.Namespace) -> int:
         print(compiled.log, file=sys.stderr)
     print(compiled.summary() or f"{path.name} defines nothing")
     return 0
-
-
-def _mentioned(text: str, headers: dict[str, str]) -> dict[str, str]:
-    """Return the headers whose names stand in a text or in one of these: no others come into an image."""
-    found: dict[str, str] = {}
-    texts = [text]
-    while texts:
-        text = texts.pop()
-        for name in [each for each in headers if each not in found and PurePosixPath(each).stem in text]:
-            found[name] = headers[name]
-            texts.append(headers[name])
-    return found
 
 
 def _refused(message: str) -> int:

@@ -37,7 +37,7 @@ a trace that could not be written at the end of a program that went well.
 
 A file that ends in .cpp, .cc, .cxx, .cu or .tops is a C++ program with kernels and a `main`: it is compiled, and runs
 in a process of its own. Exit code 1: it does not compile; 128 and a signal's number: it crashed."""
-VALUED = frozenset({"--seed", "--arch", "--devices", "--workers", "--trace"})
+VALUED = frozenset({"--seed", "--arch", "--devices", "--workers", "--trace", "-I"})
 REPLACED: list[ModuleType] = []  # the __main__ of before: its functions go on
 
 
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--devices", metavar="N", help="devices on the board, 0 to 8")
     add("--workers", metavar="W", help="threads for the blocks of kernels, or sip: one for each SIP thread")
     add("--trace", metavar="FILE", help="write the trace at the end: .json, .html, or any name; see `atops trace`")
+    add("-I", dest="folders", action="append", default=[], metavar="FOLDER", help="C++: include texts of FOLDER, too")
     add("--profile", action="store_true", help="print a timeline and figures at the end, to the standard error")
 
 
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         os.environ.update({VARIABLES[name].name: text for name, text in given.items()})
         EmulatorOptions.from_environment()
         if is_cxx(program[0]):
-            return run_cxx(program[0], program[1:], chosen.trace, chosen.profile)
+            return run_cxx(program[0], program[1:], chosen.trace, chosen.profile, chosen.folders)
         profile = Profile(chosen.trace)
         module, code = _module(program[1], program[2:]) if program[0] == "-m" else _script(program[0], program[1:])
     except (UsageError, NotSupported, OSError, _NoProgramError) as error:

@@ -11,7 +11,7 @@ import pytest
 
 from atops.bridge.declarations import Function
 from atops.tops.header.functions import FUNCTIONS
-from tests.apps.test_run import atops_run
+from tests.apps.test_run import atops_run, python
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cxx"
 HEADERS = ("tops/tops_runtime.h", "tops/topsrtc.h", "cstdio", "thread", "vector", "atomic")
@@ -289,3 +289,27 @@ def test_the_options_of_a_run_are_for_programs_in_cxx_too(tmp_path: Path) -> Non
         assert {"turn", "outside"} <= {str(each).split("<")[0] for each in names}, names
         (tmp_path / "run.json").unlink()
     assert atops_run("--trace", "none/run.json", "races.cpp", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.slow
+def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
+    """A source beside the file is found; one above it where -I names its folder, by `../` and by its name."""
+    (tmp_path / "kernels").mkdir()
+    text = '#pragma once\n#include <vector>\n#include "deep/more.h"\ninline int two() { return more; }\n'
+    (tmp_path / "utils.h").write_text(text)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "more.h").write_text('#include "../number.h"\nconst int more = NUMBER;\n')
+    (tmp_path / "number.h").write_text("#define NUMBER 2\n")
+    (tmp_path / "kernels" / "part.cpp").write_text('#include "utils.h"\ninline int three() { return 1 + two(); }\n')
+    text = '#include "../utils.h"\n#include "part.cpp"\n#include <stdio.h>\n'
+    text += "__global__ void f(int *x) { x[0] = three(); }\n"
+    (tmp_path / "kernels" / "main.cpp").write_text(text + 'int main() { printf("%d", two() + three()); }\n')
+    ended = atops_run("-I", ".", "kernels/main.cpp", cwd=tmp_path)
+    assert (ended.stdout, ended.stderr) == ("5", "")
+    (tmp_path / "number.h").write_text("#define NUMBER 3\n")
+    assert atops_run("-I..", "main.cpp", cwd=tmp_path / "kernels").stdout == "7"
+    ended = python("-m", "atops", "compile", "main.cpp", "-I", "..", cwd=tmp_path / "kernels")
+    assert (ended.returncode, ended.stdout) == (0, "f(x)\n"), ended.stderr
+    ended = atops_run("kernels/main.cpp", cwd=tmp_path)
+    assert "main.cpp:1:1: error: #include of '../utils.h': only headers" in ended.stderr
+    assert "-I name more" in ended.stderr

@@ -19,7 +19,7 @@ from atops.kernels.cxx.tokens import unescaped
 
 __all__ = ("ONLY", "outside", "read_outside", "system_folders")
 
-ONLY = "only headers of the language and texts of the program are read"
+ONLY = "only headers of the language and texts of the program are read; headers= and -I name more"
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
 _SKIP = r"(?:[ \t\f\v]|/\*.*?\*/)*"
 _BEGIN = rf"^(?:[^\n]*?\*/)?{_SKIP}(?:#|%:){_SKIP}"
@@ -43,18 +43,18 @@ def outside(text: str, names: Collection[str], folder: str = "") -> list[tuple[i
     pieces = _SPLICE.split(text)
     ends = list(accumulate(map(len, pieces[:-1])))  # where in the joined text lines were joined
     spliced = "".join(pieces)
-    found = [*_named(spliced, folder), *_lines(spliced, names), *_probes(spliced, folder)]
+    found = [*_named(spliced, names, folder), *_lines(spliced, names), *_probes(spliced, names, folder)]
     found += [
         (each.start(), f"the pragma {each[1]} is not there for programs: {ONLY}") for each in _PRAGMA.finditer(spliced)
     ]
     return sorted((spliced.count("\n", 0, at) + bisect_right(ends, at) + 1, message) for at, message in found)
 
 
-def _named(text: str, folder: str) -> Iterator[tuple[int, str]]:
+def _named(text: str, names: Collection[str], folder: str) -> Iterator[tuple[int, str]]:
     """Yield the places where a file is named that is read, with why not."""
     for each in _NAME.finditer(text):
         name = each[1] if each[1] is not None else each[2]
-        if _leaves(folder, name):
+        if _leaves(folder, name, names):
             yield each.end(), f"#include of {name!r}: {ONLY}"
     for each in _EMBED.finditer(text):
         yield each.end(), f"#embed is not there: {ONLY}"
@@ -68,13 +68,13 @@ def _lines(text: str, names: Collection[str]) -> Iterator[tuple[int, str]]:
             yield each.end(), "expected #line with a number, or with the name of one of the program's texts"
 
 
-def _probes(text: str, folder: str) -> Iterator[tuple[int, str]]:
+def _probes(text: str, names: Collection[str], folder: str) -> Iterator[tuple[int, str]]:
     """Yield the places where a file is looked for that is not the program's, or may be."""
     for each in _PROBE.finditer(text):
         probed = _PROBED.match(each["rest"])
         if probed is not None:
             name = probed["quoted"] if probed["quoted"] is not None else probed["angled"]
-            if _leaves(folder, name):
+            if _leaves(folder, name, names):
                 yield each.start(), f"a look for {name!r}: {ONLY}"
         elif not _ASKED.search(text[text.rfind("\n", 0, each.start()) + 1 : each.start()]):
             yield each.start(), 'expected __has_include(<NAME>) or __has_include("NAME")'
@@ -84,9 +84,12 @@ def _probes(text: str, folder: str) -> Iterator[tuple[int, str]]:
                 yield each.start(), f"{each[0]} could become a part of __has_include by ##"
 
 
-def _leaves(folder: str, name: str) -> bool:
-    """Whether a name leads out of the folder of the program's texts."""
-    return name.startswith("/") or posixpath.normpath(posixpath.join(folder, name)).split("/")[0] == ".."
+def _leaves(folder: str, name: str, names: Collection[str]) -> bool:
+    """Whether a name leads out of the folder of the program's texts, and to none of them."""
+    if not posixpath.normpath(name).startswith(".."):
+        return name.startswith("/")
+    found = posixpath.normpath(posixpath.join(folder, name))
+    return found.startswith("..") and found not in names
 
 
 @cache

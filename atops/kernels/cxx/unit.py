@@ -7,6 +7,7 @@ package, those of the C++ library, and the named texts of its program; nothing e
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import re
 import shutil
@@ -195,17 +196,24 @@ def _ours() -> str:
 class _Texts:
     """The program's own texts: its source, and the headers as files of a folder that is gone afterwards."""
 
-    def __init__(self, source: SourceText, headers: Mapping[str, str], folder: Path) -> None:
-        self.source, self.folder = source, folder
+    def __init__(self, source: SourceText, headers: Mapping[str, str], root: Path) -> None:
+        up = max((PurePosixPath(name).parts.count("..") for name in headers), default=0)
+        self.source, self.folder = source, root.joinpath(*["below"] * up)  # where `../` still is in `root`
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.texts = {source.name: source}
+        written: dict[str, Path] = {}
         self.stand_ins: set[str] = set()  # headers that were put where the chip's are missing
         for name, text in headers.items():
             parts = PurePosixPath(name)
-            if parts.is_absolute() or ".." in parts.parts:
+            if parts.is_absolute():
                 continue  # no name of a header: an include of it finds nothing
-            path = folder.joinpath(*parts.parts)
+            path = Path(posixpath.normpath(self.folder / parts))
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            if text in written:
+                os.link(written[text], path)  # by another name; `#pragma once` knows it again
+            else:
+                path.write_text(text)
+                written[text] = path
             self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found from the folder
 
     @property

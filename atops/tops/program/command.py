@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError, InvalidOption
 from atops.base.options import EmulatorOptions
@@ -16,15 +16,15 @@ from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.options import parse_options
 from atops.trace.file import check_target
 
-__all__ = ("HEADERS", "built", "headers_of", "is_cxx", "run_cxx")
+__all__ = ("HEADERS", "SUFFIXES", "built", "included", "is_cxx", "run_cxx")
 
 SUFFIXES = frozenset((".cpp", ".cc", ".cxx", ".cu", ".tops"))
 HEADERS = frozenset((".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl"))
 MOST_HEADERS = 1000
 
 
-def built(path: Path, options: list[str], watched: bool = False) -> CxxUnit:
-    """Compile a program, with the headers of its folder. `options` are those of any compilation.
+def built(path: Path, options: list[str], folders: Sequence[str] = (), watched: bool = False) -> CxxUnit:
+    """Compile a program, with the texts of its folder and of `folders`. `options` are those of any compilation.
 
     `watched`: every access of its kernels is seen, for strict mode and the detectors.
 
@@ -37,14 +37,42 @@ def built(path: Path, options: list[str], watched: bool = False) -> CxxUnit:
         raise InvalidOption(str(log))
     log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
     source = SourceText(path.name, path.read_text(encoding="utf-8"))
-    unit = read_cxx(source, headers_of(path.parent), parsed, log, program=True, watched=watched)
+    unit = read_cxx(source, included(path, source.text, folders), parsed, log, program=True, watched=watched)
     if unit is None:
         raise CompilationError(str(log))
     return unit
 
 
-def headers_of(folder: Path, suffixes: Collection[str] = HEADERS) -> dict[str, str]:
-    """Return the texts that lie in a folder and below it, the nearest first, by how a program there includes them."""
+def included(
+    path: Path, text: str, folders: Sequence[str] = (), suffixes: Collection[str] = HEADERS | SUFFIXES
+) -> dict[str, str]:  # fmt: skip
+    """Return the texts that a file may include, by the names by which it does, as far as they are mentioned.
+
+    They lie in its folder and in `folders`, and below: `../utils.h` is one of the folder above, if that is given.
+    """
+    near = _texts_of(path.parent, suffixes)
+    near.pop(path.name, None)
+    for folder in map(Path, folders):
+        for name, each in _texts_of(folder, suffixes).items():
+            near.setdefault(name, each)
+            near.setdefault(Path(os.path.relpath(folder / name, path.parent)).as_posix(), each)
+    found: dict[str, str] = {}
+    texts = [text]
+    while texts:
+        text = texts.pop()
+        for name in [each for each in near if each not in found and _mention(each) in text]:
+            found[name] = near[name]
+            texts.append(near[name])
+    return found
+
+
+def _mention(name: str) -> str:
+    path = PurePosixPath(name)
+    return path.name if path.suffix in SUFFIXES else path.stem
+
+
+def _texts_of(folder: Path, suffixes: Collection[str]) -> dict[str, str]:
+    """Return the texts that lie in a folder and below it, the nearest first."""
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*"), key=lambda each: (len(each.parts), each)):
         if path.suffix in suffixes and path.is_file() and len(found) < MOST_HEADERS:
@@ -57,11 +85,13 @@ def is_cxx(path: str) -> bool:
     return Path(path).suffix in SUFFIXES
 
 
-def run_cxx(path: str, arguments: Sequence[str], trace: str | None = None, profile: bool = False) -> int:
+def run_cxx(
+    path: str, arguments: Sequence[str], trace: str | None = None, profile: bool = False, folders: Sequence[str] = ()
+) -> int:  # fmt: skip
     """Compile and run. Returns what the program's `main` returns; 1 where it does not compile; 128 and more: a crash.
 
     `trace` is the file that its trace is written to, `profile`: figures are printed at the end. In strict mode and with
-    the detectors, as the environment asks, its kernels are watched.
+    the detectors, as the environment asks, its kernels are watched. It may include texts of `folders`, too.
 
     Raises NotSupported without a compiler, OSError where the file cannot be read.
     """
@@ -69,7 +99,8 @@ def run_cxx(path: str, arguments: Sequence[str], trace: str | None = None, profi
     if trace is not None:
         check_target(trace)
     try:
-        unit = built(Path(path), [f"--gpu-architecture={options.arch}"], options.strict or options.detect)
+        arch = [f"--gpu-architecture={options.arch}"]
+        unit = built(Path(path), arch, folders, options.strict or options.detect)
     except CompilationError as error:
         print(error, file=sys.stderr)
         return 1
