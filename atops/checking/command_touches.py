@@ -223,8 +223,10 @@ class CommandTouches:
         """Tell that an engine is asked for, or given back: copies of one direction share the link."""
         engines, users = context.engines, self._engines.setdefault(context, set())
         users.add(item.queue)
-        if item.share is not None or len(users) > engines.engines or not engines.quiet(direction):
-            self._footprint.refuse("copies that wait for each other")
+        if item.share is not None or len(users) > engines.engines:
+            self._footprint.refuse("copies that wait for an engine")
+        if not engines.quiet(direction):  # who gets it next, and with whom, depends on who waits
+            self._footprint.write(("queue of the link", context.ordinal))
         self._footprint.group(("link", context.ordinal), direction)
 
     def touch(self, command: Command) -> None:

@@ -139,6 +139,26 @@ async def a_value_too_early() -> Any:
         return found
 
 
+async def opposite_copies() -> Any:
+    """One waits for the link until the other is over."""
+    device = atops.Device(0)
+    async with device.create_stream() as up, device.create_stream() as down:
+        x, y, found = device.zeros(2, np.int32), device.zeros(2, np.int32), np.ones(2, np.int32)
+        up.copy(x, np.full(2, 7, np.int32))
+        down.copy(found, y)
+    return found.tolist()
+
+
+async def opposite_copies_of_one_memory() -> Any:
+    """The second waits for the link, or comes first."""
+    device = atops.Device(0)
+    async with device.create_stream() as up, device.create_stream() as down:
+        x, found = device.zeros(2, np.int32), np.ones(2, np.int32)
+        up.copy(x, np.full(2, 7, np.int32))
+        down.copy(found, x)
+    return found.tolist()
+
+
 async def two_devices() -> Any:
     device, other = atops.Device(0), atops.Device(1)
     async with device.create_stream() as one, other.create_stream() as two:

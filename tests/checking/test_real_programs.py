@@ -11,7 +11,13 @@ from atops.checking.strategies.dpor import Dpor
 from atops.checking.strategies.exhaustive import Exhaustive
 from tests.checking import small_programs
 from tests.checking.exploring import explore, in_whole
-from tests.checking.small_programs import three_at_a_barrier, too_early, transfers, two_tasks
+from tests.checking.small_programs import (
+    opposite_copies_of_one_memory,
+    three_at_a_barrier,
+    too_early,
+    transfers,
+    two_tasks,
+)
 from tests.checking.test_real_kernels import assert_each_class_is_run_once
 from tests.every import every
 
@@ -61,6 +67,14 @@ def test_each_class_is_run_once_where_commands_tell_what_they_touch(name):
             assert (found.complete, len(brute.classes)) == (1, 2) and found.classes < brute.classes
         else:
             assert found.classes == brute.classes and found.complete == len(found.classes)
+
+
+def test_copies_that_wait_for_the_link():
+    """Two in opposite directions have the classes that brute force counts."""
+    program = in_whole(opposite_copies_of_one_memory)
+    brute = explore(program, Exhaustive(prune=False), commands=True)
+    found = explore(program, Dpor(), commands=True)
+    assert found.classes == brute.classes and (found.complete, len(found.results)) == (9, 2)
 
 
 @every("program, classes, results", [(three_at_a_barrier, 1, 1), (transfers, 4, 2), (two_tasks, 14, 6)])

@@ -388,7 +388,7 @@ class Grid:
         """Tell the footprint of a step what the end of a block touches, where it is all that the step does."""
         assert self.agenda is not None, "asked"
         current = self.agenda.current
-        if current[0] in ("step", "block") and self.error is None:
+        if current[0] in ("timer", "step", "block") and self.error is None:
             footprint.begin(current)
         footprint.write(RUNTIME)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, IllegalState, LoopClosed, StreamAborted
-from atops.base.footprint import RUNTIME
 from atops.base.locks import make_lock
 from atops.device.call_site import Site
 from atops.device.chip import Chip
@@ -255,16 +253,7 @@ class DeviceClock:
 
     def hold(self, duration: int, step: Callable[[], None], priority: int) -> LaterStep:
         """Run a step at its priority once so many nanoseconds have passed, in which a kernel goes on."""
-        executor = self._context.board.executor
-        return executor.spend(duration, partial(self._offer, step, priority))
-
-    def _offer(self, step: Callable[[], None], priority: int) -> None:
-        """Have a step ready whose time has come."""
-        executor = self._context.board.executor
-        if (agenda := executor.agenda) is not None and (footprint := agenda.footprint) is not None:
-            footprint.begin(agenda.current)
-            footprint.write(RUNTIME)
-        executor.offer(step, priority)
+        return self._context.board.executor.spend(duration, step, priority)
 
     def link_bandwidth(self, device: int) -> int:
         """Return the bytes per second of the fastest link to another device; without one, of the way by the host."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from atops.base.choice import Name
 from atops.base.errors import AtopsError, ExecutionError, said_of
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
@@ -45,6 +46,7 @@ __all__ = (
     "carry_out",
     "changed_ranges",
     "checksum",
+    "ending",
     "run_here_or_beside",
     "run_on_engine",
 )
@@ -182,6 +184,12 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
     if short:
         action()
         return True
+    item.queue.board.executor.run(COPIES, ending(item, action), item.queue.priority)
+    return False
+
+
+def ending(item: Completion, action: Callable[[], None]) -> Callable[[], None]:
+    """Return what runs `action` on a copy thread and settles the command."""
 
     def work() -> None:
         error = None
@@ -191,8 +199,7 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
             error = failure
         _end_copy(item, error)
 
-    item.queue.board.executor.run(COPIES, work, item.queue.priority)
-    return False
+    return work
 
 
 def _end_copy(item: Completion, error: AtopsError | None) -> None:
@@ -265,7 +272,7 @@ def run_on_engine(
             command_trace.start(item, item.started_ns)
         if takes is not None and (duration := takes()):
             item.parked = None  # it moves: it waits for no other copy
-            board.executor.spend(duration, lambda: board.executor.run(COPIES, move, job.priority))
+            board.executor.spend(duration, move, job.priority)
         else:
             move()
 
@@ -279,8 +286,8 @@ def run_on_engine(
         if turn.withdraw():
             item.finish(error)
 
-    job = CopyJob(stream.priority, item.seq, direction, lambda: turn.start(work, item, done))
-    turn = _Turn(job, engines, share)
+    job = CopyJob(stream.priority, item.seq, direction, lambda: turn.start(done))
+    turn = _Turn(item, work, job, engines, share)
     item.stop, item.parked = cancel, engines if share is None else share
     if board.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_trace.park(item)
@@ -300,9 +307,12 @@ def _observed(
 class _Turn:
     """The turn of one copy: first in its bundle's share of the engines, if that has one, then with the device's."""
 
-    __slots__ = ("_engines", "_job", "_place", "_share")
+    __slots__ = ("_engines", "_item", "_job", "_place", "_share", "_work")
 
-    def __init__(self, job: CopyJob, engines: CopyEngines, share: CopyEngines | None) -> None:
+    def __init__(
+        self, item: Completion, work: Callable[[], None], job: CopyJob, engines: CopyEngines, share: CopyEngines | None
+    ) -> None:
+        self._item, self._work = item, work
         self._job = job
         self._engines = engines
         self._share = share
@@ -315,8 +325,18 @@ class _Turn:
         else:
             self._share.request(self._place)
 
-    def start(self, work: Callable[[], None], item: Completion, done: Callable[[AtopsError | None], None]) -> None:
+    @property
+    def made_for(self) -> Name:
+        """The stream whose copy it is: a schedule names its steps after that, and not after the copy before it."""
+        return self._item.queue.choice
+
+    def work(self) -> None:
+        """Begin the copy, which has its engine."""
+        self._work()
+
+    def start(self, done: Callable[[AtopsError | None], None]) -> None:
         """Run the copy on a copy thread; where the system gives none, it fails."""
+        item = self._item
         board = item.queue.board
 
         def refuse(error: AtopsError) -> None:
@@ -325,7 +345,7 @@ class _Turn:
             self.give_later()
 
         try:
-            board.executor.run(COPIES, work, self._job.priority)
+            board.executor.run(COPIES, self.work, self._job.priority)
         except RuntimeError as failure:
             board.post(partial(refuse, as_failure(failure, item)))
 

@@ -13,7 +13,7 @@ import numpy as np
 from atops.base.dtypes import DType, quietly
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
-from atops.runtime.commands.copy import run_here_or_beside
+from atops.runtime.commands.copy import ending, run_here_or_beside
 from atops.runtime.commands.cost_model import legs_ns, read_legs, write_legs
 from atops.runtime.core.commands import Described, Ended, ReadRange, Touch, UsedRange, always, define, never, place
 from atops.runtime.core.completion import Completion
@@ -72,7 +72,7 @@ def _run_timed_reduce(command: Reduce, item: Completion) -> bool:
     reads = (leg for end in (command.lhs, command.rhs) for leg in read_legs(context, *end, command.size))
     duration = legs_ns((*reads, *write_legs(context, command.result[0], command.size)))
     if duration:
-        item.queue.board.executor.spend(duration, lambda: run_here_or_beside(item, action, short=False))
+        item.queue.board.executor.spend(duration, ending(item, action), item.queue.priority)
         return False
     return run_here_or_beside(item, action, short=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Protocol
 
@@ -170,9 +171,12 @@ class Executor(ABC):
     def later(self, delay: int, step: Step) -> LaterStep:
         """Run `step` after `delay` nanoseconds. From any thread."""
 
-    def spend(self, duration: int, step: Step) -> LaterStep:
-        """As `later`, for a command that takes `duration`: virtual time goes on although the program polls."""
-        return self.later(duration, step)
+    def spend(self, duration: int, step: Step, priority: int = 0) -> LaterStep:
+        """Offer the step that ends a command once it has taken so long. Virtual time goes on though the program polls.
+
+        Cancelling it forgets the step until it is offered.
+        """
+        return self.later(duration, partial(self.offer, step, priority))
 
     @abstractmethod
     def run(self, lane: Lane, work: Step, priority: int = 0) -> None:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from atops.base.clock import VirtualClock
@@ -132,7 +133,11 @@ class InlineExecutor(Executor):
         heapq.heappush(self._timers, (due, next(self._serial), timer))
         return timer  # the loop's selector fires it: a handle of the loop would be one more to choose from
 
-    def spend(self, duration: int, step: Step) -> LaterStep:
+    def spend(self, duration: int, step: Step, priority: int = 0) -> LaterStep:
+        """Offer a step at a time, and note that a command takes time until then."""
+        return self.spending(duration, partial(self.offer, step, priority))
+
+    def spending(self, duration: int, step: Step) -> LaterStep:
         """As `later`, and note that a command takes time until then."""
         self.check_caller()
         self._spending += 1

@@ -125,12 +125,15 @@ class ScheduledExecutor(InlineExecutor):
         heapq.heappush(self._timers, (self.now() + delay, next(self._serial), timer))
         return timer
 
-    def spend(self, duration: int, step: Step) -> LaterStep:
-        """As `later`. Until then it is one of the choices that time goes on, though something else is ready."""
+    def spend(self, duration: int, step: Step, priority: int = 0) -> LaterStep:
+        """Have a step ready at a time. Until then it is one of the choices that time goes on, though others are ready.
+
+        Urgency decides nothing here.
+        """
         if self.clock is None:
-            return super().spend(duration, step)
+            return super().spend(duration, step, priority)
         name = self.names.anonymous(TIMER)
-        end = super().spend(duration, lambda: self._spent(name, step))
+        end = self.spending(duration, partial(self._spent, name, step))
         if (footprint := self.agenda.footprint) is not None:
             footprint.pending[name] = partial(getattr, end, "live")
         if PASSING not in self.agenda.names:

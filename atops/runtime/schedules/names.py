@@ -32,9 +32,19 @@ class Names:
         return kind, *self._after(kind)
 
     def of_step(self, step: object, kind: str) -> Name:
-        """Return the name of a step of the driver's: that of its owner, if it has one; else a new one."""
-        name: Name | None = getattr(getattr(step, "__self__", None), "choice", None)
-        return name if name is not None else self.anonymous(kind)
+        """Return the name of a step of the driver's: that of its owner, if it has one; else a new one.
+
+        That is after the stream that its owner says it is made for, else after what runs now.
+        """
+        owner = getattr(step, "__self__", None)
+        name: Name | None = getattr(owner, "choice", None)
+        if name is not None:
+            return name
+        stream: Name | None = getattr(owner, "made_for", None)
+        if stream is None:
+            return self.anonymous(kind)
+        maker = " ".join(map(str, stream))
+        return kind, maker, self._count(kind, maker)
 
     def of_task(self, callback: object) -> Name | None:
         """Return the name of the task of which this is a step; None for any other callback of a loop."""
