@@ -14,7 +14,7 @@ from typing import Any
 
 from atops.base.agenda import Agenda
 from atops.base.choice import Chooser, Name, Plain
-from atops.base.errors import KernelDeadlock, StepLimit, WouldDeadlock
+from atops.base.errors import KernelDeadlock, MissingAwait, PriorLaunchFailure, StepLimit, WouldDeadlock
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.base.trace.tracer import Tracer
@@ -107,7 +107,7 @@ class Runner:
         if (gave_up := executor.gave_up) is not None:  # also where the program has caught it, or has failed by it
             ended = Ended(failure=classified(gave_up))
         failed = ended.failure
-        if self.races and (failed is None or failed.kind in ("assertion", "exception")):  # which come of it, as a rule
+        if self.races and (failed is None or _comes_of_races(failed)):
             return Ended(failure=failure_by(self.races, None if failed is None else failed.error))
         if failed is None and self.unseen is not None:
             return Ended(failure=classified(self.unseen))
@@ -325,13 +325,25 @@ def classified(error: BaseException) -> Failure:
     elif any(isinstance(each, AssertionError) for each in inner):
         kind = "assertion"
     first = error
-    while isinstance(first, BaseExceptionGroup):  # whose own text counts its exceptions
-        first = first.exceptions[0]
+    while True:
+        if isinstance(first, BaseExceptionGroup):  # whose own text counts its exceptions
+            first = first.exceptions[0]
+        elif isinstance(first, PriorLaunchFailure) and first.__cause__ is not None:  # of a command that was skipped
+            first = first.__cause__
+        else:
+            break
     said = str(first).strip().splitlines()
     text = f"{type(first).__name__}: {said[0]}" if said else type(first).__name__
     place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
     places = (place,) if place and kind in ("assertion", "exception") else ()
     return Failure(kind, f"{text} ({place})" if place and place not in text else text, error, places)
+
+
+def _comes_of_races(failure: Failure) -> bool:
+    """Tell whether a failure comes of the races of its run, as a rule: not where a missing `await` is behind both."""
+    if failure.kind not in ("assertion", "exception"):
+        return False
+    return not any(isinstance(each, MissingAwait) for each in _causes(failure.error))
 
 
 def failure_by(races: Sequence[Race], error: BaseException | None) -> Failure:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import re
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,10 +17,14 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Final
 
-__all__ = ("Kept", "NeverEnds", "Patience")
+from atops.device.call_site import file_shown
+
+__all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited")
 
 TICK_S: Final = 0.25
 OURS: Final = str(Path(__file__).parents[1])
+ASYNCIO: Final = str(Path(asyncio.__file__).parent)
+NEVER_AWAITED: Final = re.compile(r"coroutine '(.+?)' was never awaited")
 # What a run may change of the variables of a file, or what belongs to the loop of one run.
 CHANGED: Final = (
     int, float, str, bytes, tuple, type(None), list, dict, set, bytearray, deque,
@@ -66,6 +72,29 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from _names_in(each)
+
+
+@contextmanager
+def noted_unawaited(noting: bool) -> Iterator[list[str]]:
+    """Note the calls whose coroutines are dropped in the block without an `await`: "`write()` at bank.py:7".
+
+    Python warns of them, with the line that dropped them. With `noting` False nothing is noted.
+    """
+    found: list[str] = []
+    if not noting:
+        yield found
+        return
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        yield found
+    for each in said:
+        dropped = NEVER_AWAITED.search(str(each.message))
+        if dropped is None:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+            continue
+        place = "" if each.filename.startswith(OURS) else f" at {file_shown(each.filename)}:{each.lineno}"
+        call = f"`{dropped[1].rpartition('.')[2]}()`{place}"
+        found += [call] if call not in found else []
 
 
 class NeverEnds(KeyboardInterrupt):
@@ -120,7 +149,7 @@ class Patience:
 
 
 def _stands(frame: FrameType | None) -> str:
-    """Return the innermost place that is none of atops' own."""
-    while frame is not None and frame.f_code.co_filename.startswith((OURS, "<frozen")):
+    """Return the innermost place that is neither of atops' own nor of asyncio's."""
+    while frame is not None and frame.f_code.co_filename.startswith((OURS, ASYNCIO, "<frozen")):
         frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return "" if frame is None else f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import io
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,8 +20,9 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, TraceRecord
 from atops.checking.check import Checking
+from atops.checking.check_report import CheckReport
 from atops.checking.stepper import Stepper, off_loop
-from atops.lessons.apart import Kept, NeverEnds, Patience
+from atops.lessons.apart import Kept, NeverEnds, Patience, noted_unawaited
 from atops.lessons.verdict import Verdict, failed, passed
 from atops.runtime.profiling import Profile, profile
 from atops.runtime.run import run
@@ -37,6 +39,8 @@ STRICT = replace(PLAIN, strict=True)
 TIMED = replace(PLAIN, clock="virtual")
 DRAWN = replace(TIMED, schedule="plain")  # which sees that nothing is left to run
 SECONDS = 5.0  # of computing, for one case: each takes less than one
+PLAIN_SECONDS = 1.5  # for its plain run: each takes less than a fifth of one
+STEPS = 5_000  # of one run: the longest takes less than a thousand
 
 
 class _Nowhere(io.TextIOBase):
@@ -131,19 +135,22 @@ class Lesson:
 
     def _judged_case(self, program: Program, schedules: int, case: tuple[object, ...]) -> Verdict | None:
         """Return how a task fails in a case, under so many schedules; None where it does not."""
-        patience, words, report, why = Patience(SECONDS), self._words(case), None, ("", "")
-        checking = Checking(program, schedules, "random", case, self._strict, 0, 2, 100_000, False, 100)
-        with contextlib.suppress(NeverEnds), patience():
+        plain = schedules == 1
+        patience, words, report, why = Patience(PLAIN_SECONDS if plain else SECONDS), self._words(case), None, ("", "")
+        checking = Checking(program, schedules, "random", case, self._strict, 0, 2, STEPS, False, 100)
+        with noted_unawaited(plain) as unawaited, contextlib.suppress(NeverEnds), patience():
             report = checking.run()
-            if report and schedules == 1:
+            if report and plain:
                 why = self._lacks(program, case)
         if patience.stood is not None:
             stood = f"; it was at {patience.stood}" if patience.stood else ""
             why = "never ends", f"a run computes for ever, and lets nothing else go on{stood}"
         elif not report:
             assert report is not None, "it would have ended with NeverEnds"
-            return failed(self.title, words, report, self.hints[0])
-        return failed(self.title, words, why, self.hints[0]) if why[0] else None
+            if report.failure is None or report.failure.kind != "step limit":
+                return failed(self.title, words, report, self.hints[0], unawaited)
+            why = "never ends", f"a run goes on for ever: it was not over after {STEPS:,} steps{_busiest(report)}"
+        return failed(self.title, words, why, self.hints[0], unawaited) if why[0] else None
 
     def _lacks(self, program: Program, case: tuple[object, ...]) -> tuple[str, str]:
         """Return what is wrong with the time of a plain run, or with what the device did: its kind, and the words."""
@@ -251,6 +258,12 @@ class Lesson:
 
     def __repr__(self) -> str:
         return f"<Lesson {self.title!r}: check(task), picture(task), hint(), play(), answer(schedule)>"
+
+
+def _busiest(report: CheckReport) -> str:
+    """Say which line of the task a run has come to most often of late; "" where none is known."""
+    places = Counter(place for place in report.places[-STEPS // 10 :] if place and not place.startswith("judge of "))
+    return f"; it came to {places.most_common(1)[0][0]} again and again" if places else ""
 
 
 def commands(seen: Profile, *kinds: Kind) -> list[TraceRecord]:

@@ -12,6 +12,8 @@ from atops.checking.check_report import CheckReport
 __all__ = ("Verdict", "failed", "passed")
 
 NOT_AWAITED = re.compile(r"coroutine\b|'Completion'")  # in what Python says of a use
+NO_COROUTINE = "can't be used in 'await' expression"
+NAMED = re.compile(r"^(AssertionError|KernelDeadlock|WouldDeadlock): (deadlock, )?")  # which the kind says, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,27 +50,44 @@ def passed(title: str, cases: int, runs: int) -> Verdict:
     return Verdict(True, f"{title}: passed, {cases} cases in {runs} schedules, and nothing was unordered")
 
 
-def failed(title: str, case: str, why: CheckReport | tuple[str, str], hint: str) -> Verdict:
-    """Return the verdict on a task that fails in a case: by a report, or for a kind of reason and its words."""
+def failed(
+    title: str, case: str, why: CheckReport | tuple[str, str], hint: str, unawaited: Sequence[str] = ()
+) -> Verdict:
+    """Return the verdict on a task that fails in a case: by a report, or for a kind of reason and its words.
+
+    `unawaited` are the calls whose coroutines were dropped without an `await`, each with its place.
+    """
     lines = [f"{title}: not yet"]
+    calls = [f"{call} was called and not awaited, so that it never ran: `await` it" for call in unawaited]
     if isinstance(why, tuple):
-        return Verdict(False, "\n".join([*lines, f"with {case}: {why[1]}", "", f"Hint: {hint}"]), why[0])
+        lines += [f"with {case}: {why[1]}", *calls, "", f"Hint: {hint}"]
+        return Verdict(False, "\n".join(lines), why[0])
     failure = why.failure
     kind, text = ("inconclusive", why.why) if failure is None else (failure.kind, failure.text)
-    nth = f"under schedule {why.runs} of {why.asked}"
-    if why.runs == 1:
-        nth = "in the plain order, first come, first served"
-    lines.append(f"with {case}, {nth}: {kind if why.races else f'{kind}, {text}'}")
-    if kind == "exception" and NOT_AWAITED.search(text):
+    plain = why.runs == 1
+    nth = "in the plain order, first come, first served" if plain else f"under schedule {why.runs} of {why.asked}"
+    lines += [f"with {case}, {nth}: {_said(kind, text, bool(why.races))}", *calls]
+    if kind == "exception" and NO_COROUTINE in text:
+        lines.append("What the task returns is awaited: is it an `async def`?")
+    elif kind == "exception" and NOT_AWAITED.search(text):
         lines.append("What has to be awaited gives its value only then: an `await` is missing there.")
     for race in _two(why.races):
         lines += ["", *(f"  {line}" for line in race.splitlines())]
-    if why.forced:
-        lines += ["", "The order that shows it:", *(f"  {each}" for each in why.forced)]
-    if why.names and (why.forced or kind == "deadlock"):
+    shown = why.forced if not plain else ()  # the plain order needs no choice to show it
+    if shown:
+        lines += ["", "The order that shows it:", *(f"  {each}" for each in shown)]
+    if why.names and (shown or kind == "deadlock"):
         lines += ["", *(f"  {line}" for line in why.drawing.splitlines())]
     lines += ["", f"Hint: {hint}"]
     return Verdict(False, "\n".join(lines), kind, why.schedule if why.forced else None)
+
+
+def _said(kind: str, text: str, races: bool) -> str:
+    """Return how a run failed, in a line; of races and deadlocks that are reported below, the kind alone."""
+    if races and kind in ("race", "deadlock"):
+        return kind
+    words = NAMED.sub("", text)
+    return words if kind in ("assertion", "exception") else f"{kind}: {words}"
 
 
 def _two(races: Sequence[str]) -> list[str]:

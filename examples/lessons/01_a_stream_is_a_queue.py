@@ -61,7 +61,7 @@ lesson = Lesson(
     program,
     cases=[(2, 8), (3, 100), (1, 5), (5, 33), (4, 1000)],
     hints=(
-        "The checker names two commands on one buffer, in two streams. What puts them in order?",
+        "Which commands use `x`, one after the other, and in which streams are they? What puts them in order?",
         "One stream is one queue: commands that must come one after the other belong in one stream.",
         "Put the copy and the fetch of each row in the same stream, and `await` each fetch before it goes "
         "into the list.",

@@ -32,7 +32,9 @@ from atops.lessons import Lesson, Question, commands
 async def program(task, size, seed):
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(0, 99, size).astype(np.float32) for _ in range(2))
-    total, difference = await task(atops.Device(0), x, y)
+    results = await task(atops.Device(0), x, y)
+    assert isinstance(results, (tuple, list)) and len(results) == 2, f"expected two arrays, got {results!r}"
+    total, difference = results
     for name, got, wanted in (("total", total, x + y), ("difference", difference, x - y)):
         assert isinstance(got, np.ndarray), f"{name} is {got!r}; expected an array: was it awaited?"
         assert np.array_equal(got, wanted), f"{name} is {got[:3]}..., and should be {wanted[:3]}..."

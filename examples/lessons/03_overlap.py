@@ -37,6 +37,7 @@ async def program(task, chunks, size):
     start = loop.time()
     results = await task(atops.Device(0), data)
     took = round((loop.time() - start) * 1e9)
+    assert isinstance(results, (list, tuple)), f"expected a list of {chunks} arrays, got {results!r}"
     assert len(results) == chunks, f"expected {chunks} results, got {len(results)}"
     for number, (got, wanted) in enumerate(zip(results, np.sqrt(data), strict=True)):
         assert isinstance(got, np.ndarray), f"results[{number}] is {got!r}; expected an array: was it awaited?"

@@ -31,6 +31,7 @@ async def program(task, chunks, size):
     data = np.random.default_rng(size).integers(0, 99, (chunks, size)).astype(np.float32)
     device = atops.Device(0)
     results = await task(device, data)
+    assert isinstance(results, (list, tuple)), f"expected a list of {chunks} arrays, got {results!r}"
     assert len(results) == chunks, f"expected {chunks} results, got {len(results)}"
     for number, (got, wanted) in enumerate(zip(results, data * 2, strict=True)):
         assert isinstance(got, np.ndarray), f"results[{number}] is {got!r}; expected an array: was it awaited?"
@@ -64,8 +65,8 @@ lesson = Lesson(
     program,
     cases=[(3, 40), (1, 7), (2, 24), (6, 13), (5, 400)],
     hints=(
-        "The checker names a copy into a buffer, and a kernel or a fetch of the same buffer. Which of them "
-        "came too early?",
+        "Before the next chunk is copied into a buffer, something that uses the last one must be over. What, and in "
+        "which stream is it?",
         "Before `load` copies into a buffer again it must wait until the fetch of what was in it is over.",
         "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
         "the copy. An event that was never recorded makes nobody wait.",

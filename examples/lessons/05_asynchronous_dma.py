@@ -70,7 +70,7 @@ async def in_turns(blocks, size):
 def limit(blocks, size):
     """Return what the kernel may take: less than with one transfer at a time, where threads have several tiles."""
     several = size > 3 * 2 * blocks * TILE
-    return (0.95 if several else 1.1) * nanoseconds(in_turns, blocks, size)
+    return (0.9 if several else 1.1) * nanoseconds(in_turns, blocks, size)
 
 
 @k.kernel
@@ -97,7 +97,8 @@ lesson = Lesson(
     program,
     cases=[(1, 64), (2, 40), (1, 7), (2, 129), (3, 200)],
     hints=(
-        "The report says which transfer is in flight, and which line touches its memory meanwhile.",
+        "Which line reads a tile that a transfer may still be bringing, and which one writes what another transfer "
+        "may still be taking away?",
         "Await the event that brings this turn's tile before you compute on it; and of the buffer that you "
         "compute into?",
         "Two turns ago `outputs[now]` was sent off: `await leaving[now]` before it is written again, and both "

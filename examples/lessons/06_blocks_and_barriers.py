@@ -62,8 +62,8 @@ lesson = Lesson(
     program,
     cases=[(1, 8), (2, 13), (1, 3), (3, 24), (4, 29)],
     hints=(
-        "Two threads meet in shared memory, and the report names both lines. Which of them must be over "
-        "before the other begins?",
+        "Two threads meet in shared memory: one stores what the other one reads. Which of the two lines must be "
+        "over, in all threads, before the other begins?",
         "Every round reads what the round before has stored; and the first round reads what `page[me] = ...` "
         "has stored.",
         "`await k.syncthreads()` behind the store into `page`, and at the end of every round, for all "

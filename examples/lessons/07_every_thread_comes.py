@@ -61,7 +61,7 @@ lesson = Lesson(
     program,
     cases=[(1, 4), (2, 9), (1, 6), (3, 18), (4, 23)],
     hints=(
-        "The report of a deadlock lists who waits and who has left. Where did the ones leave that are gone?",
+        "Which threads never come to the barrier at which the others wait, and where did they leave?",
         "Threads beyond the end of x have nothing to store, and come to the barriers all the same.",
         "Drop the `return`; guard each store and load with `if mine:`, and keep every `await k.syncthreads()` "
         "outside of the guards.",

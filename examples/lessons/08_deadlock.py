@@ -63,8 +63,8 @@ async def program(task, accounts, transfers, seconds):
                 wanted[source] -= amount
                 wanted[target] += amount
         got = [await account.read() for account in bank]
-    lost = "another transfer came between a read and the write that belongs to it"
-    assert got == wanted, f"the accounts hold {got}, and should hold {wanted}: {lost}"
+    lost = "where another transfer comes between a read and the write that belongs to it, an amount is lost"
+    assert got == wanted, f"the accounts hold {got}, and should hold {wanted}; {lost}"
 
 
 async def two_locks():
@@ -88,7 +88,7 @@ lesson = Lesson(
     program,
     cases=[(2, 2, 0), (3, 3, 0), (2, 4, 86_400), (4, 4, 0), (3, 5, 0)],
     hints=(
-        "The report says at which line each task waits. Which lock does it hold there, and who holds the other one?",
+        "Where a task waits for its second lock: which lock does it hold there, and who holds the other one?",
         "If every task takes the locks in one and the same order, the one that has the first lock finds the "
         "second free, or its holder goes on.",
         "Take the lock of the account with the smaller `number` first, whichever of the two is the source.",

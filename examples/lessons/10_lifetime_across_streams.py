@@ -33,6 +33,7 @@ async def program(task, rounds, size):
     host = np.random.default_rng(size).integers(0, 99, (rounds, size)).astype(np.float32)
     device = atops.Device(0)
     got = await task(device, host)
+    assert isinstance(got, (list, tuple)), f"expected a list of {rounds} arrays, got {got!r}"
     assert len(got) == rounds, f"expected {rounds} results, got {len(got)}"
     for number, (result, wanted) in enumerate(zip(got, host * host + 1, strict=True)):
         assert isinstance(result, np.ndarray), f"results[{number}] is {result!r}; expected an array: was it awaited?"
@@ -44,6 +45,9 @@ async def program(task, rounds, size):
 def work(seen, rounds, size):
     launches = commands(seen, atops.Kind.LAUNCH)
     assert len(launches) >= rounds, f"the device has run {len(launches)} kernels in {rounds} rounds"
+    last = max(each.seq for each in commands(seen, atops.Kind.COPY_D2H))
+    freed = sum(each.seq < last for each in commands(seen, atops.Kind.FREE))
+    assert freed >= 2 * (rounds - 1), f"{freed} buffers were freed before the last round: free x and y in each"
     owners = {each.stream for each in commands(seen, atops.Kind.COPY_H2D)}
     assert not owners & {each.stream for each in launches}, "a kernel ran in the stream that copies: `helper` computes"
 
@@ -84,8 +88,8 @@ lesson = Lesson(
 )
 
 # %% [markdown]
-# **Your task.** `main` owns the memory of each round, `helper` computes in it. Nothing may be used too early or too
-# late, and nothing may be left at the end.
+# **Your task.** `main` owns the memory of each round and gives it back in that round, `helper` computes in it. Nothing
+# may be used too early or too late, and nothing may be left at the end.
 
 
 # %%

@@ -33,8 +33,10 @@ async def program(task, frames, size):
     device = atops.Device(0)
     loop = asyncio.get_running_loop()
     start = loop.time()
-    left, right, firsts = await task(device, frames, size)
+    results = await task(device, frames, size)
     took = round((loop.time() - start) * 1e9)
+    assert isinstance(results, (tuple, list)) and len(results) == 3, f"expected three arrays, got {results!r}"
+    left, right, firsts = results
     for name, got, more in (("left", left, 1), ("right", right, 2)):
         assert isinstance(got, np.ndarray), f"{name} is {got!r}; expected an array: was it awaited?"
         assert (got == more * np.arange(frames)[:, None]).all(), f"{name} is {got[:, 0]}, frame by frame"

@@ -401,6 +401,32 @@ def test_a_failure_that_was_never_looked_at_is_one(detect):
     assert checked(True, one_stays_for_ever)
 
 
+@pytest.mark.parametrize("then", ["", "raise ValueError('garbage')"])
+def test_a_missing_await_is_told_before_the_races_that_come_of_it(then: str) -> None:
+    """The barrier that was not awaited, not what was read too early; nor the copy that was skipped for it."""
+
+    @k.kernel
+    async def body(out):
+        page = k.shared(4, np.int32)
+        page[k.threadIdx.x] = 1
+        k.syncthreads()
+        out[k.threadIdx.x] = page[3 - k.threadIdx.x]
+        if then:
+            raise ValueError("garbage")
+
+    async def program() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            out = stream.zeros(4, np.int32)
+            stream.launch(body, (1, 4), out)
+            await stream.fetch(out)
+
+    report = atops.check(program, 3, options=EmulatorOptions(detect=True))
+    assert report.failure is not None and report.failure.kind == "exception" and report.races
+    assert report.failure.text.startswith("MissingAwait: thread (0,0,0) of block (0,0,0) of kernel body")
+    assert "asked for syncthreads at test_check.py:" in report.failure.text
+    assert ("raised ValueError: garbage" in report.failure.text) == bool(then)
+
+
 def test_arguments_are_looked_at_first():
     """Each message has the value and what it may be."""
     for arguments, error, text in (

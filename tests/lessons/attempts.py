@@ -5,7 +5,7 @@ Each is a lesson's number, how its check fails ("" where it passes), and the tex
 
 from __future__ import annotations
 
-__all__ = ("ATTEMPTS",)
+__all__ = ("ATTEMPTS", "SLIPS")
 
 ATTEMPTS: list[tuple[int, str, str]] = [
     (
@@ -196,6 +196,67 @@ async def triple(y, x):
             buf[:n] *= 3
             k.cost(flops=50_000 * n)
             await k.memcpy_async(dte, y[part], buf[:n])
+""",
+    ),
+    (
+        5,
+        "too slow",
+        """\
+# sent and waited for
+@k.kernel
+async def triple(y, x):
+    inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
+    arriving = [k.event(), k.event()]
+    with k.dte_scope() as in0, k.dte_scope() as in1, k.dte_scope() as out0:
+        reader = in0, in1
+        tiles = list(k.tiles(x.size, TILE))
+        for part in tiles[:1]:
+            arriving[0] = k.memcpy_async(reader[0], inputs[0, : x[part].size], x[part])
+        for turn, part in enumerate(tiles):
+            now, other, count = turn % 2, (turn + 1) % 2, x[part].size
+            for following in tiles[turn + 1 : turn + 2]:
+                arriving[other] = k.memcpy_async(reader[other], inputs[other, : x[following].size], x[following])
+            await arriving[now]
+            np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
+            k.cost(flops=50_000 * count)
+            await k.memcpy_async(out0, y[part], outputs[now, :count])
+""",
+    ),
+    (
+        10,
+        "not the task",
+        """\
+# nothing freed
+async def rounds(device, data):
+    async with device.create_stream(name="main") as main, device.create_stream(name="helper") as helper:
+        results = []
+        for row in data:
+            x, y = main.empty(row.size, np.float32), main.empty(row.size, np.float32)
+            main.copy(x, row)
+            helper.wait(main.record())
+            helper.launch(square_and_one, (1, 4), y, x)
+            results.append(helper.fetch(y))
+            main.wait(helper.record())
+        return [await result for result in results]
+""",
+    ),
+    (
+        10,
+        "",
+        """\
+# freed by the helper
+async def rounds(device, data):
+    async with device.create_stream(name="main") as main, device.create_stream(name="helper") as helper:
+        results = []
+        for row in data:
+            x, y = main.empty(row.size, np.float32), main.empty(row.size, np.float32)
+            main.copy(x, row)
+            helper.wait(main.record())
+            helper.launch(square_and_one, (1, 4), y, x)
+            results.append(helper.fetch(y))
+            helper.free(x)
+            helper.free(y)
+        return [await result for result in results]
 """,
     ),
     (
@@ -452,4 +513,57 @@ async def serve(device, pool, requests, batch):
             requests.get_nowait()[1].cancel()
 """,
     ),
+]
+
+# Slips that every learner makes, and words of the verdict that name them.
+SLIPS: list[tuple[int, str, str]] = [
+    (1, "is it an `async def`?", "def keep_history(device, board):\n    return list(board)\n"),
+    (
+        1,
+        "not over after 5,000 steps; it came to slip.py:6 again and again",
+        """\
+async def keep_history(device, board):
+    async with device.create_stream() as stream:
+        x, history = stream.empty(board.shape[1], np.float32), []
+        while len(history) < len(board):
+            stream.copy(x, board[0])
+            await stream.fetch(x)
+""",
+    ),
+    (
+        6,
+        "asked for syncthreads at slip.py:5 and never awaited it; write `await`",
+        """\
+@k.kernel
+async def add_up(sums, x):
+    page, at = k.shared(8, np.int32), k.blockIdx.x * 8 + k.threadIdx.x
+    page[k.threadIdx.x] = x[at] if at < x.size else 0
+    k.syncthreads()
+    if k.threadIdx.x == 0:
+        sums[k.blockIdx.x] = page.sum()
+    await k.syncthreads()
+""",
+    ),
+    (
+        6,
+        "first served: deadlock: no thread can go on: kernel add_up",
+        """\
+@k.kernel
+async def add_up(sums, x):
+    if k.threadIdx.x < 4:
+        await k.syncthreads()
+""",
+    ),
+    (
+        8,
+        "`write()` at slip.py:4 was called and not awaited, so that it never ran: `await` it",
+        """\
+async def transfer(source, target, amount):
+    first, second = sorted((source, target), key=lambda account: account.number)
+    async with first.lock, second.lock:
+        source.write(await source.read() - amount)
+        await target.write(await target.read() + amount)
+""",
+    ),
+    (10, "expected a list of 2 arrays, got None", "async def rounds(device, data):\n    pass\n"),
 ]

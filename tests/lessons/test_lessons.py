@@ -31,7 +31,7 @@ from atops.lessons import Lesson, Verdict, open_lesson
 from atops.lessons.apart import Kept, NeverEnds, Patience
 from atops.lessons.grading import grade, graded, statements
 from atops.lessons.source import Source, sources
-from tests.lessons.attempts import ATTEMPTS
+from tests.lessons.attempts import ATTEMPTS, SLIPS
 from tests.lessons.wrong import wrong
 from tests.notebooks.runner import KERNELS, Kernel, run, text_of
 
@@ -124,6 +124,23 @@ def test_what_learners_write_is_judged(at: int, monkeypatch: pytest.MonkeyPatch)
     verdict = lesson.check(names[source.task])
     assert verdict.kind == kind, str(verdict)
     assert kind != "never ends" or f"{name}:8" in str(verdict)
+
+
+@pytest.mark.parametrize("at", [
+    pytest.param(at, marks=[pytest.mark.slow] * ("steps" in words)) for at, (_, words, _) in enumerate(SLIPS)
+])  # fmt: skip
+def test_a_verdict_names_the_slip(at: int, monkeypatch: pytest.MonkeyPatch):
+    """An `await` or `async` that is missing, a loop without an end, nothing returned: not only what comes of it."""
+    number, words, text = SLIPS[at]
+    source = list(LESSONS.values())[number - 1]
+    names = source.executed()
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    monkeypatch.setitem(linecache.cache, "slip.py", (len(text), None, text.splitlines(keepends=True), "slip.py"))
+    exec(compile(text, "slip.py", "exec"), names)
+    verdict = lesson.check(names[source.task])
+    assert not verdict and words in str(verdict), str(verdict)
+    assert "The order that shows it" not in str(verdict), "the plain order needs no choice"
 
 
 @pytest.mark.slow

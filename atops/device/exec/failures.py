@@ -7,8 +7,16 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from atops.base.errors import ExecutionError, KernelAssert, KernelDeadlock, LaunchFailure, message_of
+from atops.base.errors import (
+    ExecutionError,
+    KernelAssert,
+    KernelDeadlock,
+    LaunchFailure,
+    MissingAwait,
+    message_of,
+)
 from atops.device.call_site import NOT_THE_PROGRAM, PACKAGE, Site, asserted, file_shown, source_name
+from atops.device.exec.thread import asked
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -34,10 +42,15 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
     """Return the LaunchFailure for `error` of `thread`; the error is its cause, with the kernel's frames only.
 
     A LaunchFailure's own class is kept, and so is the result code of any other execution error. An AssertionError that
-    the kernel raised becomes a KernelAssert.
+    the kernel raised becomes a KernelAssert. A request that the thread had made and not awaited is named as well: what
+    comes behind it ran too early, and may have failed for that.
     """
     kind, text = _said(thread, error)
-    failure = kind.__new__(kind, text + _place(error))  # a kind of the program's own may take other arguments
+    text += _place(error)
+    if thread.unawaited is not None and not isinstance(error, MissingAwait):
+        kind = MissingAwait if kind is LaunchFailure else kind
+        text += f"; before that it {asked(thread.unawaited)}"
+    failure = kind.__new__(kind, text)  # a kind of the program's own may take other arguments
     if isinstance(error, ExecutionError):
         failure.__dict__["code"] = error.code  # an illegal address stays one at the C edge
     failure.block = thread.block.index

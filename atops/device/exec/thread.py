@@ -37,6 +37,7 @@ __all__ = (
     "Reach",
     "Request",
     "ThreadSlot",
+    "asked",
     "current_thread",
     "get_slot",
     "make_threads",
@@ -302,11 +303,14 @@ def _over(nothing: None) -> object:
 
 def missing_await(thread: KernelThread) -> MissingAwait:
     """Return the error for the request that `thread` owes, naming its line."""
-    unawaited = thread.unawaited
-    assert unawaited is not None
-    file, line = unawaited.line()
-    place = f"{file_shown(file)}:{line}"
-    return MissingAwait(f"{thread} asked for {unawaited.describe()} at {place} and never awaited it; write `await`")
+    assert thread.unawaited is not None
+    return MissingAwait(f"{thread} {asked(thread.unawaited)}")
+
+
+def asked(request: Request) -> str:
+    """Say of a request that was made and not awaited what it is and where."""
+    file, line = request.line()
+    return f"asked for {request.describe()} at {file_shown(file)}:{line} and never awaited it; write `await`"
 
 
 # ---- which kernel thread runs on an OS thread: kept once for each, and read by a kernel and the functions it calls
