@@ -88,6 +88,22 @@ def test_an_example_of_each_operation(name: str) -> None:
     compare(name, EXAMPLES[name])
 
 
+@every("size", (16383, 16384, 20001, 65536, 65537, 200_000))
+def test_tiles_of_any_size_move_whole(size: int) -> None:
+    """Copied by groups of pages or not, from any address, and to where they overlap."""
+    kind = np.dtype(np.uint8)
+    for name, rows in (("memcpy", 1), ("deslice", 3)):
+        parameters = {} if name == "memcpy" else {"offsets": (0, 1)}
+        compare(name, Case((rows, size + (rows > 1)), (rows, size), parameters, kind, kind))
+    for ahead in (-4096, -1, 0, 3, 70_000):
+        memory = np.random.default_rng(1).integers(0, 256, size + 150_000, np.uint8)
+        src, dst = memory[75_000:][:size], memory[75_000 + ahead :][:size]
+        expected = src.copy()
+        made = described("memcpy", Case((size,), (size,), {}), dst, src)
+        assert runtime_library().atops_transfer(made, ctypes.create_string_buffer(1024), 1024)
+        assert np.array_equal(dst, expected), ahead
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_random_descriptions(name: str) -> None:
