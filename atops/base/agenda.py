@@ -6,7 +6,7 @@ It bears no lock: one thread takes and adds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence, Sized
 from typing import Final
 
 from atops.base.choice import NEXT, THREAD, TRANSFER, Choice, ChoiceLog, Chooser, Name, Random, told
@@ -23,6 +23,10 @@ MOST_STEPS: Final = 1_000_000  # of a run, unless it says otherwise
 PATIENCE = 1000
 
 
+def _nothing(_: Container[Name]) -> str:
+    return ""
+
+
 def _call(step: Step) -> None:
     step()
 
@@ -35,7 +39,7 @@ class Agenda:
 
     __slots__ = (
         "_drawn_by", "_look", "_oldest", "chooser", "current", "footprint", "hand_back", "limit", "log", "made",
-        "names", "other", "others", "steps", "transfers",
+        "names", "other", "others", "standing", "steps", "transfers",
     )  # fmt: skip
 
     def __init__(self, chooser: Chooser, limit: int = MOST_STEPS) -> None:
@@ -43,6 +47,7 @@ class Agenda:
         self.chooser = chooser
         self.other: Callable[[Step], object] = _call  # runs a step that is no kernel thread's
         self.hand_back: frozenset[type] = frozenset()  # of these classes are the steps that are handed back, not run
+        self.standing: Callable[[Container[Name]], str] = _nothing  # says what else waits than the names that go on
         self.names: list[Name] = []
         self.steps: list[Step] = []
         self.transfers = self.others = 0  # of those that are transfers; that are neither these nor kernel threads
@@ -237,10 +242,14 @@ class Agenda:
     def _limit_error(self) -> StepLimit:
         newest = Counter(choice.name for choice in self.log.newest(PATIENCE))
         busiest = ", ".join(f"{told(name)} ({count})" for name, count in newest.most_common(4))
-        return StepLimit(
-            f"{self.made} steps were made and the run is not over; of the last {newest.total()} most are of {busiest}. "
+        stood = self.standing(newest)
+        error = StepLimit(
+            f"{self.made} steps were made and the run is not over; of the last {newest.total()} most are of {busiest}"
+            f"{stood and f', and none of what waits: {stood}'}. "
             "Something waits in a loop for what never comes, or `steps` in EmulatorOptions is too low"
         )
+        error.standing = stood
+        return error
 
     def _apart(self, name: Name) -> Name:
         nth = 2

@@ -256,6 +256,9 @@ class StepLimit(AtopsError):
     The message says what goes on.
     """
 
+    standing: str = ""
+    """Where the tasks of the program wait that no step was of for long, "left waits at program.py:12", if any."""
+
 
 class ClusterError(AtopsError):
     """A cluster has lost its scheduler, or a piece of work has lost too many workers. The message says which."""

@@ -335,7 +335,9 @@ def classified(error: BaseException) -> Failure:
     said = str(first).strip().splitlines()
     text = f"{type(first).__name__}: {said[0]}" if said else type(first).__name__
     place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
-    places = (place,) if place and kind in ("assertion", "exception") else ()
+    places: tuple[str, ...] = (place,) if place and kind in ("assertion", "exception") else ()
+    if kind == "step limit":  # what else stands is what tells two such runs apart
+        places = tuple({each.standing: None for each in inner if isinstance(each, StepLimit) and each.standing})
     return Failure(kind, f"{text} ({place})" if place and place not in text else text, error, places)
 
 

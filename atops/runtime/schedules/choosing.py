@@ -11,7 +11,7 @@ import heapq
 import threading
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine, Iterable
 from contextvars import Context
 from functools import partial
 from itertools import islice, starmap
@@ -26,7 +26,7 @@ from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
-from atops.runtime.executors.standing import OtherThreads, no_way_on
+from atops.runtime.executors.standing import OtherThreads, no_way_on, told_waits
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 
 __all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "ScheduledTask")
@@ -57,6 +57,7 @@ class ScheduledExecutor(InlineExecutor):
         self.agenda: Agenda = Agenda(chooser, limit)
         self.agenda.hand_back = frozenset((asyncio.Handle, asyncio.TimerHandle, _NamedTimerHandle))
         self.agenda.other = self._other
+        self.agenda.standing = self._standing
         self.log: ChoiceLog = self.agenda.log
         self._first = len(self.log.taken)  # of this run: a chooser may have had others before
         self.names = Names(self.agenda)
@@ -206,6 +207,15 @@ class ScheduledExecutor(InlineExecutor):
         else:
             self._endless += self.agenda.made - made
         return handle
+
+    def _standing(self, going: Container[Name]) -> str:
+        """Say where the tasks wait that are not among what goes on."""
+        return "; ".join(told_waits(task for task, name in self.known_tasks() if name not in going))
+
+    def known_tasks(self) -> Iterable[tuple[object, Name]]:
+        """Return the tasks of the run that are not over and have begun, and what their steps are called."""
+        tasks = self.names.tasks
+        return [(task, tasks[task]) for task in asyncio.all_tasks(self.loop) if task in tasks]
 
     def _give_up(self) -> None:
         """Raise what ends the run; what is left is then closed, first come, first served."""

@@ -25,7 +25,7 @@ class Names:
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
         self._made: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._tasks: WeakKeyDictionary[asyncio.Task[object], Name] = WeakKeyDictionary()
+        self.tasks: WeakKeyDictionary[asyncio.Task[object], Name] = WeakKeyDictionary()
 
     def anonymous(self, kind: str) -> Name:
         """Return a new name for a step of this kind, after what runs now."""
@@ -51,9 +51,9 @@ class Names:
         task = getattr(callback, "__self__", None)  # as asyncio's own reports ask
         if not isinstance(task, asyncio.Task):
             return None
-        name = self._tasks.get(task)
+        name = self.tasks.get(task)
         if name is None:
-            name = self._tasks[task] = self.new_task()
+            name = self.tasks[task] = self.new_task()
         return name
 
     def new_task(self) -> Name:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from math import ceil, inf
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -49,6 +49,10 @@ class TrioExecutor(ScheduledExecutor):
         """Return what stands for the loop."""
         return TrioSteps(self)
 
+    def known_tasks(self) -> Iterable[tuple[object, Name]]:
+        """Return the tasks of the run that have begun, and what their steps are called."""
+        return [(task, name) for task, (_, name) in self.loop.known.items()]
+
     def run_program(self, program: Callable[[], Awaitable[object]]) -> None:
         """Run a coroutine function as the main task of a trio run. Raises what it raises, or what ended the run."""
         steps = self.loop
@@ -78,7 +82,7 @@ class TrioSteps:
         self.executor = executor
         self.error: BaseException | None = None  # what ends the run
         self._ready: list[Any] = []  # tasks and calls that are not on the agenda yet; None: trio has to look
-        self._names: WeakKeyDictionary[trio.lowlevel.Task, tuple[int, Name]] = WeakKeyDictionary()
+        self.known: WeakKeyDictionary[trio.lowlevel.Task, tuple[int, Name]] = WeakKeyDictionary()
         self._made = 0  # tasks
         self._left = COLLECT
         self._turns = 0  # of the program alone, one after another, while a command takes time
@@ -113,9 +117,9 @@ class TrioSteps:
 
     def append(self, task: trio.lowlevel.Task) -> None:
         """Have a task ready. At the first time it is named, after what made it."""
-        if task.name not in SYSTEM and task not in self._names:
+        if task.name not in SYSTEM and task not in self.known:
             self._made += 1
-            self._names[task] = self._made, self.executor.names.new_task()
+            self.known[task] = self._made, self.executor.names.new_task()
         self._ready.append(task)
 
     def __iter__(self) -> Iterator[trio.lowlevel.Task]:
@@ -143,9 +147,9 @@ class TrioSteps:
         while True:
             ready, self._ready = self._ready, []
             tasks = [each for each in ready if isinstance(each, trio.lowlevel.Task)]
-            system = [task for task in tasks if task not in self._names]
+            system = [task for task in tasks if task not in self.known]
             # Cancelling goes through sets of tasks, whose order differs between processes.
-            for _, name, task in sorted((*self._names[task], task) for task in tasks if task in self._names):
+            for _, name, task in sorted((*self.known[task], task) for task in tasks if task in self.known):
                 executor.agenda.add(name, task)  # type: ignore[arg-type]  # it is handed back, not called
             for call in ready:
                 if call is not None and call not in tasks:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import anyio
 import numpy as np
 import pytest
+import trio
 
 import atops
 from atops import kernels as k
@@ -308,6 +311,31 @@ def test_a_run_that_never_ends_is_a_verdict(main: Callable[[], Any]) -> None:
     for schedule in ("random", "plain"):
         with pytest.raises(StepLimit, match=r"^4000 steps were made and the run is not over; .* of (thread|task)"):
             run(main, schedule, steps=4000)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_stands_beside_a_heartbeat_is_named(backend: Literal["asyncio", "trio"]) -> None:
+    """Where it waits, for what goes on and on may only be what does so by right."""
+    door, sleep = (asyncio.Event(), asyncio.sleep) if backend == "asyncio" else (trio.Event(), trio.sleep)
+
+    async def beat() -> None:
+        while True:
+            await sleep(1)
+
+    async def stand() -> None:
+        await door.wait()  # here
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            group.start_soon(stand)
+
+    lines, start = inspect.getsourcelines(test_what_stands_beside_a_heartbeat_is_named)
+    line = next(at for at, text in enumerate(lines, start) if text.endswith("# here\n"))
+    with pytest.raises(StepLimit) as caught:
+        atops.run(main, atops.EmulatorOptions(schedule="plain", steps=2500, clock="virtual"), backend=backend)
+    told = str(caught.value)
+    assert f"stand waits at test_schedules.py:{line}" in told and "beat waits" not in told
 
 
 async def to_a_thread() -> None:
