@@ -16,7 +16,7 @@ from atops.device.native.library import NativeModule, Range, runtime_library
 from atops.device.races.detector import CONTEXT, OWN_CONTEXTS, UNWRITTEN
 from atops.device.races.race import Access, Race, merged
 from atops.device.races.thread_races import NEVER_WAITED
-from atops.device.races.wording import meet, meets_itself
+from atops.device.races.wording import meet, meets_itself, once_more
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
@@ -37,7 +37,7 @@ class _Where(Structure):
 
     _fields_ = (
         ("frames", c_uint64 * MOST_FRAMES), ("frame_count", c_int32), ("file", c_char_p), ("line", c_int32),
-        ("what", c_char_p),
+        ("what", c_char_p), ("block", c_uint32), ("phase", c_uint32),
     )  # fmt: skip
 
 
@@ -178,12 +178,25 @@ class Watching:
         barrier = "`__syncthreads()`" if one_block else "`__syncblocks()`" if self._grid.cooperative else ""
         if " and " not in lines:
             return meets_itself(lines, first.write and second.write, barrier)
+        if barrier and (in_order := self._before(found)) is not None:
+            again, now = lines.split(" and ")[:: 1 if in_order else -1]
+            return once_more(again, now, barrier)
         if barrier:
             return meet(lines, barrier)
         return (
             f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second "
             "kernel, or launch cooperatively with `__syncblocks()` between them"
         )
+
+    def _before(self, found: _Finding) -> bool | None:
+        """Tell whether a barrier lay between the first time at the one line and at the other; None: no, or not known.
+
+        Then what races is the other, and the one again. True where the one is the first side.
+        """
+        one, other = _Where(), _Where()
+        for number, where in zip(found.wheres, (one, other), strict=True):
+            self._library.atops_shadow_where(self.address, number, byref(where))
+        return one.phase < other.phase if one.block == other.block and one.phase != other.phase else None
 
 
 def _bounds(allocation: Allocation) -> tuple[int, int]:

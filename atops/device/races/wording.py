@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
 
 __all__ = (
-    "Side", "access_of", "advice", "at_once", "flown_over", "meet", "meets_itself", "race_in", "race_of", "reach",
-    "site_of",
+    "Side", "access_of", "advice", "at_once", "flown_over", "meet", "meets_itself", "once_more", "race_in",
+    "race_of", "reach", "site_of",
 )  # fmt: skip
 
 Side = tuple[Entry, bool]  # an access, and whether it stores
@@ -102,12 +102,12 @@ def advice(first: Side, second: Side, history: Iterable[Entry] = ()) -> str:
         return meets_itself(lines, stores and too, barrier if cooperative else "", ", or use `k.signal_add`")
     if (found := _in_order(one, other, same, history)) is not None:
         again, now, by_barrier = found
-        here = f"{now} comes first here, and then {again} once more"
         if by_barrier and cooperative:
-            return f"{here}: {barrier} behind {now}, before {again} comes again, in every thread, would order them"
+            return once_more(again, now, barrier)
         return (
-            f"{here}: `k.signal_add` behind {now}, and `await k.signal_wait` for it before {again} comes again, would "
-            "order them, where every wait in a loop, also one that is there, is for a value of its own pass"
+            f"{_here(again, now)}: `k.signal_add` behind {now}, and `await k.signal_wait` for it before {again} comes "
+            "again, would order them, where every wait in a loop, also one that is there, is for a value of its own "
+            "pass"
         )
     if cooperative:
         return meet(lines, barrier)
@@ -124,6 +124,15 @@ def meet(lines: str, barrier: str) -> str:
         f"{barrier} between them ({lines}), in every thread, would order them; in a loop that comes back to them, one "
         "before each of the two"
     )
+
+
+def once_more(again: str, now: str, barrier: str) -> str:
+    """Say that a barrier lacks between a line and the next pass of one that a barrier puts before it."""
+    return f"{_here(again, now)}: {barrier} behind {now}, before {again} comes again, in every thread, would order them"
+
+
+def _here(again: str, now: str) -> str:
+    return f"{now} comes first here, and then {again} once more"
 
 
 def meets_itself(line: str, stores: bool, barrier: str, counting: str = "") -> str:

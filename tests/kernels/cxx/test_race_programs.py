@@ -162,17 +162,17 @@ __global__ void wave(int *x) {
     __shared__ int s[4];
     int me = threadIdx.x;
     for (int i = 0; i < 3; i++) {
-        %s
         s[me] = me + i;
         __syncthreads();
         x[me] += s[3 - me];
+        %s
     }
 }
 """
 
 
 def test_advice_for_a_loop_holds_when_it_is_followed() -> None:
-    """A barrier before each of the two lines: the one that is there already is not enough."""
+    """A barrier behind the later line: the one between the two is there already, and not enough."""
 
     async def main(text: str) -> list[int]:
         module = k.compile_source(text, "wave.cpp").module()
@@ -183,7 +183,6 @@ def test_advice_for_a_loop_holds_when_it_is_followed() -> None:
 
     atops.run(main, EmulatorOptions(detect=True), WAVE % "")
     (race,) = atops.report().races
-    assert "`__syncthreads()` between them (line 7 and line 9)" in race.advice
-    assert "in a loop that comes back to them, one before each of the two" in race.advice
+    assert "line 8 comes first here, and then line 6 once more: `__syncthreads()` behind line 8" in race.advice
     assert atops.run(main, EmulatorOptions(detect=True), WAVE % "__syncthreads();") == [12, 9, 6, 3]
     assert atops.report().verdict == "clean"

@@ -223,6 +223,7 @@ struct Where {  // a place of the program: the machine code and its callers, or 
     const char *file;
     int32_t line;
     const char *what;  // of a transfer
+    uint32_t block, phase;  // which block came there first, and how many barriers it had passed
 };
 
 enum class Found : int32_t { race, in_flight, one_context, never_waited, unwritten };

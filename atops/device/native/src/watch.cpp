@@ -67,6 +67,7 @@ struct Watch {
     std::unique_lock<std::mutex> turn;
     std::vector<Actor> actors;
     std::vector<std::unique_ptr<Region>> shared;  // of each block
+    std::vector<uint32_t> phases;                 // how many barriers each block has passed
     uint32_t base = 0;                            // the number of the first thread in the launch
     Region *last = nullptr;                       // of global memory, that was last used
     uint64_t module_low = 0, module_high = 0, slots_low = 0, slots_high = 0;
@@ -90,6 +91,13 @@ uint64_t mixed(uint64_t one, uint64_t other) { return (one ^ other * 0x9E3779B97
 
 // ---- places of the program
 
+// Note that a thread has come to a place; only of the first is it kept.
+void reached(const Watch *watch, uint32_t number, Where &where) {
+    uint32_t block = number / watch->own->size;
+    where.block = watch->base / watch->own->size + block;
+    where.phase = watch->phases[block];
+}
+
 uint32_t place_of(Watch *watch, const Actor &actor, uint64_t counter) {
     uint64_t key = mixed(actor.digest, counter);
     auto &slot = watch->recent[key >> 20 & 1023];
@@ -98,17 +106,19 @@ uint32_t place_of(Watch *watch, const Actor &actor, uint64_t counter) {
     where.frames[where.frame_count++] = counter - 1;
     for (uint32_t depth = std::min(actor.depth, DEPTH); depth > 0 && where.frame_count < MOST_FRAMES;)
         where.frames[where.frame_count++] = actor.callers[--depth] - 1;
+    reached(watch, static_cast<uint32_t>(&actor - watch->actors.data()), where);
     slot.key = key;
     return slot.number = watch->shadow->place(where, key);
 }
 
-uint32_t place_of(Watch *watch, Site site, const char *what) {
+uint32_t place_of(Watch *watch, uint32_t number, Site site, const char *what) {
     uint64_t key = mixed(mixed(reinterpret_cast<uint64_t>(site.file), static_cast<uint64_t>(site.line)),
                          reinterpret_cast<uint64_t>(what));
     Where where{};
     where.file = site.file;
     where.line = site.line;
     where.what = what;
+    reached(watch, number, where);
     return watch->shadow->place(where, key);
 }
 
@@ -459,7 +469,7 @@ void tell_unwritten(Touch &touch, Region &region, uint64_t low, uint64_t high) {
     finding.space = region.space;
     finding.block = region.owner;
     finding.actors[0] = finding.actors[1] = watch->base + touch.number;
-    finding.wheres[0] = place_of(watch, site, nullptr);
+    finding.wheres[0] = place_of(watch, touch.number, site, nullptr);
     finding.wheres[1] = touch.where();
     finding.does[1] = touch.does;
     watch->shadow->tell(finding, {low - region.low, high - region.low});
@@ -553,7 +563,7 @@ bool enter_quiet(Actor &actor, uint64_t low, uint64_t high, bool write) {
 Touch touch_of(Watch *watch, const Fiber *fiber, uint8_t does, Site site, const char *what) {
     uint32_t number = number_of(watch, fiber);
     Touch made{watch, const_cast<Fiber *>(fiber), &watch->actors[number], number, does, 0, 0, false, 0, 0};
-    made.found_where = place_of(watch, site, what);
+    made.found_where = place_of(watch, number, site, what);
     return made;
 }
 
@@ -643,6 +653,7 @@ Watch *begin_watch(Scheduler *own) {
     const Run *run = own->run;
     size_t total = own->size * static_cast<size_t>(run->blocks);
     watch->actors.resize(total);
+    watch->phases.resize(run->blocks);
     for (size_t each = 0; each < total; ++each) {
         watch->actors[each].knows.resize(total);
         watch->actors[each].knows[each] = 1;
@@ -679,11 +690,13 @@ void watch_thread_over(Watch *watch, const Fiber *fiber) {
 
 void watch_block_barrier(Watch *watch, uint32_t block) {
     settle(watch);
+    ++watch->phases[block];
     meet(watch, block * static_cast<size_t>(watch->own->size), watch->own->size);
 }
 
 void watch_grid_barrier(Watch *watch) {
     settle(watch);
+    for (uint32_t &each : watch->phases) ++each;
     meet(watch, 0, watch->actors.size());
 }
 
