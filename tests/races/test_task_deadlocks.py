@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,9 @@ async def semaphore_kept(bad: bool) -> None:
     await asyncio.gather(job(), job())
 
 
-PROGRAMS = {
-    lock_order: "Lock.aenter", lost_wake_up: "Condition.wait", cancelled_holder: "Event.wait",
-    semaphore_kept: "Semaphore.acquire",
+PROGRAMS = {  # what a task waits in, and what the advice speaks of
+    lock_order: ("Lock.aenter", "locks in one order"), lost_wake_up: ("Condition.wait", "`wait_for`"),
+    cancelled_holder: ("Event.wait", "set the event"), semaphore_kept: ("Semaphore.acquire", "release a semaphore"),
 }  # fmt: skip
 
 
@@ -99,7 +99,8 @@ def test_deadlock_of_tasks_is_named(
         atops.run(program, options, True)
     [race] = atops.report().races
     assert race.kind == "deadlock" and race.first.site is not None
-    assert PROGRAMS[program] in race.first.what and "locks in one order" in race.advice
+    waits, advice = PROGRAMS[program]
+    assert waits in race.first.what and advice in race.advice
     atops.run(program, options, False)
     assert atops.report().verdict == "clean"
 
@@ -194,7 +195,24 @@ async def future_never_set() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-ADVICE = {too_few_for_a_barrier: "as many tasks", item_never_done: "task_done", future_never_set: "each future"}
+async def item_never_put() -> None:
+    await asyncio.Queue[int]().get()
+
+
+async def signal_never_written() -> None:
+    signals = atops.Device(0).signals
+    await signals.wait(signals.allocate(), 1)
+
+
+async def room_in_a_room() -> None:
+    async with atops.Device(0).create_stream(capacity=1) as stream, stream.room(1), stream.room(1):
+        pass
+
+
+ADVICE = {
+    too_few_for_a_barrier: "as many tasks", item_never_done: "task_done", future_never_set: "each future",
+    item_never_put: "put an item", signal_never_written: "write the signal", room_in_a_room: "ask once",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("program", ADVICE)
@@ -209,8 +227,73 @@ def test_advice_is_of_what_the_tasks_wait_in(
     assert ADVICE[program] in race.advice and "locks" not in race.advice
 
 
+@asynccontextmanager
+async def both(one: asyncio.Lock, two: asyncio.Lock) -> AsyncIterator[None]:
+    async with one:  # taken
+        await asyncio.sleep(0)
+        async with two:  # waits
+            yield
+
+
+async def nested_blocks() -> None:
+    one, two = asyncio.Lock(), asyncio.Lock()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(use(both(one, two)), name="left")
+        group.create_task(use(both(two, one)), name="right")
+
+
+async def use(places: AbstractAsyncContextManager[object]) -> None:
+    async with places:
+        pass
+
+
+async def held_by_a_context_manager() -> None:
+    """The one holds both, in a generator that is not run, and waits for what the other one is to set in its block."""
+    one, told = asyncio.Lock(), asyncio.Event()
+
+    async def hold() -> None:
+        with suppress(KeyError):
+            async with both(one, asyncio.Lock()):
+                with suppress(ValueError):
+                    await told.wait()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hold(), name="left")
+        await asyncio.sleep(0)
+        async with one:  # waits
+            told.set()
+
+
+HELD = {
+    nested_blocks: ("left waits at {waits} for what right took at {taken}",
+                    "right waits at {waits} for what left took at {taken}"),
+    held_by_a_context_manager: ("the program waits at {waits} for what left took at {taken}",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", HELD)
+def test_who_holds_what_is_waited_for(
+    program: Callable[[], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """The task that stands in a block of it, and where that begins; who only waits to enter one does not hold it."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # as above
+    lines = {}
+    for function in both, program:
+        source, start = inspect.getsourcelines(function)
+        for at, line in enumerate(source, start):
+            if (mark := line.partition("# ")[2].strip()) in ("waits", "taken"):
+                lines[mark] = f"test_task_deadlocks.py:{at}"
+    with pytest.raises(WouldDeadlock) as caught:
+        atops.run(program, atops.EmulatorOptions(detect=True))
+    for told in HELD[program]:
+        assert told.format(**lines) in str(caught.value)
+    text = str(atops.report())
+    assert text.count(f"took at {lines['taken']}") == len(HELD[program]) == text.count(" took at ")
+
+
 def test_a_thread_may_end_the_wait() -> None:
     """A task that waits for a thread is no deadlock."""
+
     async def main() -> int:
         return await asyncio.get_running_loop().run_in_executor(None, sum, (1, 2))
 
@@ -243,6 +326,7 @@ async def driver_without_work() -> None:
 @pytest.mark.usefixtures("ours")
 def test_threads_at_rest_end_no_wait(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Idle ones of a pool or of a driver, and those that wait for others."""
+
     async def main() -> None:
         await begin()
         await lock_order(True)
@@ -256,6 +340,7 @@ def test_threads_at_rest_end_no_wait(begin: Callable[[], Coroutine[Any, Any, Non
 @pytest.mark.usefixtures("ours")
 def test_a_thread_that_acts_later_ends_a_wait() -> None:
     """It sleeps at first, or works for a driver of its own."""
+
     async def main() -> int:
         loop = asyncio.get_running_loop()
         told = loop.create_future()

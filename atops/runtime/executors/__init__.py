@@ -5,6 +5,7 @@ ready        what goes first: by urgency, and among equals the first to come
 threaded     one driver thread, and lanes of worker threads
 inline       one loop in one thread, in an order that a seed repeats
 kernel_lane  the threads that step the blocks of a device
+holders      who holds what a task waits for, and since which line
 standing     where the tasks stand of which none can go on, and whether a thread may let one
 ending       the end of the tasks that a run leaves, within bounds
 """

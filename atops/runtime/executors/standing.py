@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import inspect
 import os
 import re
 import sys
@@ -18,6 +16,7 @@ from typing import Any, Final
 
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.races.race import Access
+from atops.runtime.executors.holders import chain_of, holders_of
 from atops.runtime.executors.threaded import GrowingLane, ThreadedExecutor, WorkerLane
 
 __all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at", "told_waits")
@@ -26,6 +25,7 @@ PROGRAM: Final = "the program"
 ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
 LIBRARIES: Final = (PACKAGE, ASYNCIO, contextlib.__file__)
 UNNAMED: Final = re.compile(r"Task-\d+")  # the name of a task that was given none
+ENTERS: Final = ("__aenter__", "acquire")  # methods that wait for what another task holds
 LENDER: Final = "atops ipc"  # the name of the thread that lends memory to other processes, and tells this one nothing
 APART: Final = 0.5  # seconds between two looks: a thread about to go on has had its turn, on a busy machine too
 
@@ -36,26 +36,23 @@ def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:
     The task is asyncio's or trio's.
     """
     place = inside = None
-    awaited = task.get_coro() if isinstance(task, asyncio.Task) else task.coro
-    trio = sys.modules.get("trio")
-    libraries = (*LIBRARIES, *(() if trio is None else trio.__path__))
-    while awaited is not None:
-        if type(awaited).__name__ in ("async_generator_asend", "async_generator_athrow"):  # which hides its generator
-            awaited = next(filter(inspect.isasyncgen, gc.get_referents(awaited)), None)
-        frame = _part(awaited, "frame")
-        if frame is None:
-            break
+    libraries = _libraries()
+    for _, frame in chain_of(_coroutine_of(task)):
         if not frame.f_code.co_filename.startswith(libraries):
             place, inside = frame, None
         elif inside is None:
             inside = frame
-        awaited = _part(awaited, "await") or getattr(awaited, "gi_yieldfrom", None)
     return place, inside
 
 
-def _part(awaited: object, name: str) -> Any:
-    """Return the frame of a coroutine or a generator, or what it awaits; None where it has none."""
-    return next((found for kind in ("cr", "ag", "gi") if (found := getattr(awaited, f"{kind}_{name}", None))), None)
+def _libraries() -> tuple[str, ...]:
+    """Return where the code lies that is not the program's, as its files begin."""
+    loaded = (sys.modules.get(name) for name in ("anyio", "trio"))
+    return *LIBRARIES, *(path for module in loaded if module is not None for path in module.__path__)
+
+
+def _coroutine_of(task: Any) -> Any:
+    return task.get_coro() if isinstance(task, asyncio.Task) else task.coro
 
 
 def stands_at(task: object) -> str:
@@ -71,21 +68,39 @@ def no_way_on(tasks: Iterable[object]) -> str:
 
 def told_waits(tasks: Iterable[object]) -> list[str]:
     """Return where each task waits, "name waits at file:line"."""
-    return sorted(f"{_name_of(task)} waits at {place}" for task in tasks if (place := stands_at(task)))
+    tasks = [*tasks]
+    found = []
+    for task in tasks:
+        frame, inside = frames_of(task)
+        if frame is not None:
+            place = f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+            taken = " and ".join(_holders(inside, tasks))
+            found.append(f"{_name_of(task)} waits at {place}{taken and ' for what '}{taken}")
+    return sorted(found)
 
 
 def sides_of(tasks: Iterable[object]) -> list[Access]:
     """Return what each task waits in, and at which line: those that others wait for come first."""
+    tasks = [*tasks]
     found = []
     for task in tasks:
         frame, inside = frames_of(task)
         if frame is None:
             continue
         waits = "waits for others" if inside is None else f"waits in {_called(inside)}"
+        if taken := " and ".join(_holders(inside, tasks)):
+            waits = f"{waits} for what {taken}"
         name = _name_of(task)
         place = Site(frame.f_code, frame.f_lasti)
         found.append((str(place), Access(name if name == PROGRAM else f"task {name}", waits, False, place, "")))
     return [side for _, side in sorted(found, key=lambda each: (each[1].actor == PROGRAM, each[0]))]
+
+
+def _holders(inside: FrameType | None, tasks: Iterable[object]) -> list[str]:
+    """Return which of the tasks hold what another one waits for in a method of a library, and where they took it."""
+    if inside is None or inside.f_code.co_name not in ENTERS or (wanted := inside.f_locals.get("self")) is None:
+        return []
+    return holders_of(wanted, [(_name_of(each), _coroutine_of(each)) for each in tasks])
 
 
 def _called(frame: FrameType) -> str:

@@ -7,6 +7,7 @@
 - `host_memory`: what can be seen of the host's own arrays.
 - `fresh_memory`: what was allocated and never stored to.
 - `signal_writes`: who wrote a kernel signal, and what that orders.
+- `deadlocks`: how waits that cannot end are told, and what would end them.
 - `stalls`: waits that stand still, and wake-ups that were lost.
 - `inversions`: urgent streams that wait for less urgent ones, before which others go.
 - `wording`: what a race between two commands is called, and what would order them.

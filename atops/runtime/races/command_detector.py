@@ -37,13 +37,14 @@ from atops.runtime.races.command_clock import (
     with_entry,
 )
 from atops.runtime.races.command_order import CommandOrder
+from atops.runtime.races.deadlocks import deadlock_of
 from atops.runtime.races.fresh_memory import FreshMemory
 from atops.runtime.races.inversions import Inversions
 from atops.runtime.races.report import Findings
 from atops.runtime.races.signal_writes import SignalWrites
 from atops.runtime.races.stalls import Stalls, ended_by, note_write, races_of, side_of
 from atops.runtime.races.stream_clocks import StreamClock
-from atops.runtime.races.wording import FREE, access_of, advice_for, deadlock_of, kind_of, left_out, unseen
+from atops.runtime.races.wording import FREE, access_of, advice_for, kind_of, left_out, unseen
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid

@@ -17,7 +17,8 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.races.byte_history import ByteHistory, Written
 from atops.runtime.races.command_clock import Epoch
-from atops.runtime.races.wording import access_of, api_of, deadlock_of, line_of
+from atops.runtime.races.deadlocks import deadlock_of
+from atops.runtime.races.wording import access_of, api_of, line_of
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -66,8 +67,8 @@ class Stalls:
 def races_of(sides: Iterable[Side], among: str = "streams", tasks: Iterable[Access] = ()) -> list[Race]:
     """Return the reports of commands of which none can end, and of tasks of the program that wait for them."""
     sides = list(sides)
-    found = deadlock_of([*(side.access for side in sides), *tasks], among)
-    return [found, *(side.lost for side in sides if side.lost is not None)]
+    lost = [side.lost for side in sides if side.lost is not None]
+    return [deadlock_of([*(side.access for side in sides), *tasks], among, bool(lost)), *lost]
 
 
 def side_of(item: Completion, why: str, history: ByteHistory | None) -> Side:

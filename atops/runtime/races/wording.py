@@ -7,28 +7,16 @@ from typing import Final
 
 from atops.device.call_site import Site
 from atops.device.memory.allocation import Allocation
-from atops.device.races.race import Access, Race
+from atops.device.races.race import Access
 from atops.runtime.races.command_clock import Epoch
 
 __all__ = (
-    "FREE", "access_of", "advice_for", "api_of", "deadlock_of", "kind_of", "left_out", "line_of", "unseen", "unused",
+    "FREE", "access_of", "advice_for", "api_of", "kind_of", "left_out", "line_of", "unseen", "unused",
 )  # fmt: skip
 
 FREE, ALLOC = "free", "alloc"
+STAGES: Final = re.compile(r"pipeline \d+")  # the labels of a pipeline's streams
 C_STYLE: Final = re.compile("(tops|hip)[A-Z]")  # names of functions
-
-CURES: Final = {
-    "streams": "enqueue what is waited for before the wait, or in a stream that goes on",
-    "threads": "every thread has to come to the same barrier: take it out of the branch, and let no thread leave "
-    "before it; a signal is written before its writer waits for another",
-    "tasks": "take locks in one order in all tasks, and give them back in `finally`; test the condition before each "
-    "wait, for what was notified or cleared before it is gone",
-}
-TASK_CURES: Final = {  # in place of that, by what one of the tasks waits in
-    "Barrier.": "have as many tasks come to the barrier as it was made for, each time",
-    "Queue.join": "call `task_done` once for each item that was got from the queue, also where its work fails",
-}
-EACH_OTHER: Final = "have no task await one that awaits it, and set the result of each future that is awaited"
 
 
 def access_of(epoch: Epoch, write: bool, device: int) -> Access:
@@ -60,6 +48,12 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
     first, second = (later, earlier) if kind == "use after free" or later.words == ALLOC else (earlier, later)
     if first.order == second.order:
         return "nothing orders them"
+    if STAGES.fullmatch(first.label) and STAGES.fullmatch(second.label):
+        return (
+            f"nothing orders them, for the chunks of a pipeline run beside each other: have the stage allocate what it "
+            f"stores to, for each chunk ({line_of(first.site)}); where the chunks share it by right, "
+            "`atops.pipeline(..., streams=1)` orders them"
+        )
     api = api_of(second.site)
     one, two = _name(first, api), _name(second, api)
     if api:
@@ -126,22 +120,6 @@ def line_of(site: Site) -> str:
     name = str(site).split(" in ")[0]
     file, _, line = name.rpartition(":")
     return f"line {line} of {file}"
-
-
-def deadlock_of(sides: list[Access], among: str) -> Race:
-    """Return the report of waits that cannot end, of one of CURES: the first two, and the others in words."""
-    host = Access("the host", "waits for it", False, None, "")
-    first, second, *others = (*sides, host) if len(sides) == 1 else sides
-    more = "".join(f"; {each}" for each in others)
-    cure = _task_cure(sides) if among == "tasks" else CURES[among]
-    return Race("deadlock", first, second, "none of these waits can end", -1, (), f"{cure}{more}", among=among)
-
-
-def _task_cure(sides: list[Access]) -> str:
-    """Return the advice for tasks that stand, by what they wait in."""
-    waits = [side.what for side in sides if "TaskGroup." not in side.what and side.what != "waits for others"]
-    found = [cure for what, cure in TASK_CURES.items() if any(what in each for each in waits)]
-    return "; ".join(found) or (CURES["tasks"] if waits else EACH_OTHER)
 
 
 def left_out(kernel: str) -> str:

@@ -64,6 +64,35 @@ async def waits_for_another(device: atops.Device, one: atops.Stream, two: atops.
     two.wait(one.record())
 
 
+@k.kernel
+def pass_through(scratch, x):
+    scratch[:] = x[:] * 2
+    x[:] = scratch[:]
+
+
+def test_stages_that_share_a_buffer_are_advised_as_such() -> None:
+    """They have no name for the streams of the others: a buffer for each chunk, or one stream; both help."""
+
+    async def main(shared: bool, streams: int) -> list[int]:
+        scratch = atops.Device(0).zeros(16, np.int32)
+
+        def stage(stream: atops.Stream, x: atops.DeviceArray) -> atops.DeviceArray:
+            stream.launch(pass_through, (1, 1), scratch if shared else stream.empty(16, np.int32), x)
+            return x
+
+        chunks = [np.full(16, number, np.int32) for number in range(4)]
+        return [int(each[0]) async for each in atops.pipeline(chunks, stage, streams=streams)]
+
+    atops.run(main, EmulatorOptions(detect=True), True, 2)
+    for race in atops.report().races:
+        assert "have the stage allocate" in race.advice and "streams=1" in race.advice
+        assert ".record()" not in race.advice
+    assert atops.report().verdict == "race"
+    for shared, streams in ((False, 2), (True, 1)):
+        assert atops.run(main, EmulatorOptions(detect=True), shared, streams) == [0, 2, 4, 6]
+        assert atops.report().verdict == "clean"
+
+
 @every(
     "program, says",
     [
