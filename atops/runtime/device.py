@@ -36,7 +36,7 @@ from atops.device.memory.device_memory import MemoryStatistics
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, current_stream, enter, leave, use_device
-from atops.runtime.board.deferred_free import free_when_idle
+from atops.runtime.board.deferred_free import close_when_over, free_when_idle
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.completion import Completion, look_at, over
@@ -45,7 +45,6 @@ from atops.runtime.core.future import InProcess
 from atops.runtime.core.order import EVERYTHING, NOTHING
 from atops.runtime.driver import Driver, board_of, current_board
 from atops.runtime.driver_board import Board
-from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
@@ -58,9 +57,7 @@ from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
 from atops.trace.text import format_bytes
 
-__all__ = ("Device", "DeviceStatistics", "MemoryInfo", "ThreadStreams", "close_when_over")
-
-RESET = "a reset of its device"  # what has freed memory, in messages
+__all__ = ("Device", "DeviceStatistics", "MemoryInfo", "ThreadStreams")
 
 
 class ThreadStreams(threading.local):
@@ -696,16 +693,6 @@ class Device(InProcess):
 
 
 Board.device_type = Device
-
-
-def close_when_over(old: DeviceContext, items: list[Completion]) -> None:
-    """Free the memory of a device that was reset: now if all that ran there is over, else as soon as it is."""
-    items = [item.instead or item for item in items]
-    step = partial(close_when_over, old, items)
-    if not any(item.add_waiter(StepWaiter(old.board.post, step)) for item in items):
-        old.close_memory(RESET)
-        with old.board.lock:
-            old.board.retired.pop(old, None)
 
 
 def _whole(ordinal: object) -> int:

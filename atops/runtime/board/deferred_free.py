@@ -15,6 +15,7 @@ from atops.base.errors import IllegalAddress
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import DONE, Completion
+from atops.runtime.executors.executor import StepWaiter
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = (
     "BoardWork",
     "Lost",
+    "close_when_over",
     "free_when_idle",
     "lost_behind",
     "lost_with",
@@ -293,3 +295,13 @@ def _free(
             free(allocation, by)
         except IllegalAddress:  # a reset or the driver's close was faster
             pass
+
+
+def close_when_over(old: DeviceContext, items: list[Completion]) -> None:
+    """Free the memory of a device that was reset: now if all that ran there is over, else as soon as it is."""
+    items = [item.instead or item for item in items]
+    step = partial(close_when_over, old, items)
+    if not any(item.add_waiter(StepWaiter(old.board.post, step)) for item in items):
+        old.close_memory("a reset of its device")
+        with old.board.lock:
+            old.board.retired.pop(old, None)
