@@ -70,6 +70,9 @@ _CHIPS = re.compile(
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 # A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
 _LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
+_PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
+_COUNTED = re.compile(r"candidate expects (\d+) arguments?(, \d+ provided)")
+_MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'")
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
 _NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
 _VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
@@ -162,6 +165,13 @@ def _built(
         )
         if program and not found.main:
             log.error("the program has no main", source)
+        if not program and not found.kernels and found.templates:
+            first, names = next(iter(found.templates.values())), ", ".join(found.templates)
+            log.warning(
+                f"the text has templates of kernels only ({names}): instantiate one, `template __global__ void "
+                f"{next(iter(found.templates))}<float>(...);`, or name it by add_name_expression",
+                texts.of(first.file), SourcePosition(first.line),
+            )  # fmt: skip
         for fault in found.faults:
             log.error(fault.message, texts.of(fault.file), SourcePosition(fault.line))
         if len(log.errors) > before:
@@ -371,12 +381,18 @@ def _in_words_of_the_text(said: str) -> str:
 def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
     """Take what the compiler says into the log: what is said of the program's own lines, in its own words."""
     before, elsewhere = len(log.errors), list[str]()
-    own = False
+    own = placed = False
     for line in said.splitlines():
         found = _SAID.match(line)
         if found is None:
             continue
         text, kind, file = _in_words_of_the_text(found["text"]), found["kind"], found["file"]
+        if text.startswith("candidate: "):
+            placed = _PLACED.search(text) is not None
+        elif placed and (counted := _COUNTED.search(text)) is not None:
+            text = f"candidate expects up to {int(counted[1]) - 2} arguments{counted[2]}"
+        elif placed and (more := _MORE.search(text)) is not None:
+            text = f"candidate takes no argument more, and is given {more[1]}"
         source = texts.of(file)
         if isinstance(source, str):
             if kind.endswith("error"):

@@ -58,3 +58,48 @@ def test_calls_that_do_not_fit() -> None:
     for line, wanted in ((7, fits), (8, fits), (9, "topsHostMalloc"), (10, "topsHostFree")):
         assert any(f"calls.tops:{line}:" in each and wanted in each for each in said.splitlines()), said
     assert "calls.tops:6:" not in said, said
+
+
+CANDIDATES = """#include <tops.h>
+__global__ void f(int *x) {
+    tops_dte_ctx_t c;
+    tops::event e, g;
+    tops::memcpy(c, tops::mdspan(x, 4), tops::mdspan(x, 4));
+}
+"""
+CALL = "tops::memcpy(c, tops::mdspan(x, 4), tops::mdspan(x, 4))"
+
+
+def test_arguments_that_the_compiler_counts() -> None:
+    """The place of a call, which each function takes, is none of them; an event is waited for by itself."""
+    for given, says in {
+        CALL[:-1] + ", 3, 4, 5)": "f.tops:5:.* candidate expects up to 3 arguments, 6 provided",
+        CALL[:-1] + ", 3)": r"f.tops:5:.* takes no argument more, and is given '3' \(type 'int'\)",
+        "tops::wait(e, g)": "f.tops:5:.* takes one event: call it for each",
+    }.items():
+        with pytest.raises(CompilationError, match=f"(?s){says}"):
+            k.compile_source(CANDIDATES.replace(CALL, given), "f.tops")
+
+
+def test_templates_of_kernels_only() -> None:
+    """They are no kernels: a warning says how to make one."""
+    text = "template <class T> __global__ void scale(T *x) { x[0] = 1; }\n"
+    said = str(k.compile_source(text, "f.tops").log)
+    assert "f.tops:1:" in said and "templates of kernels only (scale): instantiate one" in said
+    assert not k.compile_source(text + "template __global__ void scale<float>(float *);\n", "f.tops").log.entries
+
+
+def test_printf_of_every_type(run: Callable[..., Any], capfd: pytest.CaptureFixture[str]) -> None:
+    """Numbers of two bytes are printed as floats are; parts of words, texts, enumerators and 40 arguments as in C."""
+    text = "#include <tops.h>\\n#include <tops/half.h>\\nenum E { ONE = 1 };\\nstruct B { unsigned a : 3, b : 5; };\\n"
+    text = text.replace("\\n", "\n") + """#define LOG(format, ...) printf("%s " format "|", __func__, ##__VA_ARGS__)
+    __global__ void f(int *x) {
+        __fp16 h = 1.5f; __bf16 b = 2.5f; tops::half t(3.5f); tops::bfloat u(4.5f); B parts{1, 2}; char name[4] = "ab";
+        printf("%.1f %.1f %.1f %.1f %d|", h, b, t, u, 7);
+        printf("%u %u %s %d %c|", parts.a, parts.b, name, ONE, 'c'); LOG("none"); LOG("%d %s", 3, x[0] ? "a,b" : "c");
+        printf(""" + '"' + "%d " * 40 + '"' + ", " + ", ".join(map(str, range(40))) + ");\n    }\n"
+    program = k.compile_source(text, "f.tops")
+    assert not program.log.entries
+    run("", "f", (1, 1), np.zeros(4, np.int32), module=program.module())
+    said = capfd.readouterr().out
+    assert said.startswith("1.5 2.5 3.5 4.5 7|1 2 ab 1 c|f none|f 3 c|0 1 2 ") and said.endswith(" 38 39 ")

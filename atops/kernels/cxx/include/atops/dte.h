@@ -353,6 +353,9 @@ struct event {
 };
 
 inline void wait(const event &given, ATOPS_SITE) { given.wait(file, line); }
+template <class... Events>
+    requires(sizeof...(Events) > 0 && (std::is_same_v<Events, event> && ...))
+__attribute__((error("tops::wait takes one event: call it for each"))) void wait(const event &, const Events &...);
 
 }  // namespace tops
 

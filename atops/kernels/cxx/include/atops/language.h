@@ -131,6 +131,14 @@ class Unsupported {
     }
 };
 
+template <class T>
+inline auto promoted(T value) {
+    if constexpr (std::is_class_v<T> && sizeof(T) == 2 && std::is_convertible_v<T, float>)
+        return double(float(value));
+    else
+        return value;
+}
+
 __attribute__((format(printf, 1, 2))) inline int print(const char *format, ...) {
     char text[1024];
     va_list list;
@@ -182,7 +190,15 @@ class barrier {
 
 // ---- printing, and what is checked
 
-#define printf(...) atops::print(__VA_ARGS__)
+// Each argument by itself: those of __fp16 and __bf16 become a double, as floats do.
+#define ATOPS_PRINT_NONE ()
+#define ATOPS_PRINT_ONE(...) __VA_ARGS__
+#define ATOPS_PRINT_FOUR(...) ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(__VA_ARGS__))))
+#define ATOPS_PRINT_16(...) ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(__VA_ARGS__))))
+#define ATOPS_PRINT_64(...) ATOPS_PRINT_16(ATOPS_PRINT_16(ATOPS_PRINT_16(ATOPS_PRINT_16(__VA_ARGS__))))
+#define ATOPS_PRINT_EACH(argument, ...) , atops::promoted(argument) __VA_OPT__(ATOPS_PRINT_NEXT ATOPS_PRINT_NONE (__VA_ARGS__))
+#define ATOPS_PRINT_NEXT() ATOPS_PRINT_EACH
+#define printf(format, ...) atops::print(format __VA_OPT__(ATOPS_PRINT_64(ATOPS_PRINT_EACH(__VA_ARGS__))))
 #undef assert
 #define assert(condition) \
     ((condition) ? (void)0 : atops::fail(atops::Fault::kernel_assert, #condition, __FILE__, __LINE__))
