@@ -30,6 +30,7 @@ from atops.runtime.schedules.host import Backend
 
 __all__ = ("Option", "Peek", "Pick", "Stepper", "off_loop")
 
+TOLD = 16  # elements of a variable, in text
 LOOKS = 64  # at what comes after the last pick, at most
 
 Pick: TypeAlias = "Option | Name | str | int"
@@ -351,10 +352,23 @@ class Stepper:
             parts.append(self.drawing)
         parts += map(str, self._runner.races)
         options = [f"  {place}: {self._told(option)}" for place, option in enumerate(self.choices())]
+        if self._looks and options and (held := self._held()):
+            parts.append("\n".join(["memory:", *held]))
         parts += ["\n".join(["what could come next:", *options])] if options else []
         if self.schedule is not None:
             parts.append(f"schedule: {self.schedule}")
         return "\n\n".join(parts)
+
+    def _held(self) -> list[str]:
+        """Return what the program's variables hold, a line each, and what the last pick has changed there."""
+        lines = []
+        for each in self.memory:
+            values = " ".join(each.values[:TOLD]) + (" ..." if each.size > each.first + TOLD else "")
+            values = f"[{each.first}:] {values}" if each.first else values
+            was = ", ".join(f"[{each.first + at}] was {old}" for at, old in zip(each.changed, each.was, strict=False))
+            name = f"{each.name} ({', '.join(filter(None, (each.where, each.owner)))})"
+            lines.append(f"  {name}: {values}" + (f"    {was}" if was else ""))
+        return lines
 
     def _told(self, option: Option) -> str:
         """Return an option in words; with `looks`, also what the program calls its stream, and what it does next."""

@@ -196,12 +196,13 @@ class Lesson:
     def picture(self, task: Task, case: int = 0) -> Profile:
         """Run a task once, first come, first served, and return what the device did, over virtual time.
 
-        `case` says on which of the cases. `print` draws it. A task that fails is drawn as far as it came.
+        `case` says on which of the cases. `print` draws it. A task that fails is drawn as far as it came. The trace
+        tells of memory and of kernel threads, too.
         """
         if type(case) is not int or not 0 <= case < len(self.cases):
             raise InvalidValue(f"case {case!r}; {self.title!r} has cases 0 to {len(self.cases) - 1}")
 
-        drawn = profile()
+        drawn = profile(threads=True)
 
         def draw() -> None:
             with drawn, np.errstate(all="ignore"):

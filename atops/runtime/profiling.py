@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import anyio
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, InvalidValue
 from atops.base.options import trace_file, whole
-from atops.base.trace.event_log import Closable
-from atops.base.trace.records import Trace, TraceNames, TraceRecord
+from atops.base.trace.event_log import Closable, Detailing
+from atops.base.trace.records import DetailBatch, Position, Trace, TraceNames, TraceRecord
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.current_device import known_board
@@ -36,6 +36,9 @@ STRICTLY_COUNTED = COUNTED.replace("is not counted", "by its accesses")
 WHOLE: list[Profile] = []  # the one that ATOPS_TRACE asks for
 
 
+NO_DETAILS: Final = DetailBatch([], [], [], [], (0, 0, 0, 0), 0)
+
+
 class _Profiled(NamedTuple):
     """A board that is watched: its tracer, and where that stood when the watch began."""
 
@@ -45,6 +48,8 @@ class _Profiled(NamedTuple):
     start_ns: int
     label: str
     devices: int
+    detailing: Detailing | None = None
+    details: Position | None = None  # of the first detail
 
     def read(self) -> BoardTrace:
         """Return what the board has done since."""
@@ -53,8 +58,9 @@ class _Profiled(NamedTuple):
         anchor = self.tracer.anchor_ns
         races = tuple(race for race in self.tracer.races() if race.at_ns >= self.start_ns)
         waits = tuple(wait for wait in self.tracer.waits() if wait.started_ns >= self.start_ns)
-        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, anchor_ns=anchor, races=races,
-                      waits=waits)  # fmt: skip
+        found = NO_DETAILS if self.detailing is None else self.tracer.details_since(self.details)
+        trace = Trace(tuple(batch.records), counters, self.tracer.names(), batch.missed, tuple(found.moments),
+                      tuple(found.changes), tuple(found.steps), tuple(found.uses), anchor, races, waits)  # fmt: skip
         return BoardTrace(trace, self.label, self.devices, isinstance(self.tracer.clock, VirtualClock))
 
 
@@ -65,11 +71,18 @@ class Profile:
     inside the block, too. `p.save(path)` writes another file. See `profile`.
     """
 
-    def __init__(self, file: str | os.PathLike[str] | None = None, *, records: int = MOST) -> None:
+    def __init__(
+        self,
+        file: str | os.PathLike[str] | None = None,
+        *,
+        records: int = MOST,
+        details: bool = False,
+        threads: bool = False,
+    ) -> None:
         if not whole(records) or records < 1:
             raise InvalidValue(f"a profile of {records!r} records; expected a number, 1 or more")
         self.file: Path | None = None if file is None else check_target(file)
-        self._most = records
+        self._most, self._detailed, self._threads = records, details or threads, threads
         self._boards: list[_Profiled] = []
         self._trace: Trace | None = None
         self._process = 0  # where it was entered; 0 before
@@ -163,7 +176,10 @@ class Profile:
             self._counted = STRICTLY_COUNTED if board.options.strict or board.options.detect else COUNTED
         label = f"board {board.serial}" + (f" {board.name!r}" if board.name else "")
         hold = tracer.hold(self._most)
-        self._boards.append(_Profiled(tracer, hold, tracer.statistics().emitted, board.now(), label, board.devices))
+        start = tracer.details_since().next if self._detailed else None
+        detailing = tracer.detailed(self._threads) if self._detailed else None
+        emitted = tracer.statistics().emitted
+        self._boards.append(_Profiled(tracer, hold, emitted, board.now(), label, board.devices, detailing, start))
 
     def _read(self) -> Trace:
         with STARTS_LOCK:
@@ -179,6 +195,8 @@ class Profile:
             self._trace = self._read()
             for board in self._boards:
                 board.hold.close()
+                if board.detailing is not None:
+                    board.detailing.close()
             self._boards.clear()
 
     def _write(self, error: BaseException | None) -> None:
@@ -193,12 +211,18 @@ class Profile:
             error.add_note(f"its trace could not be written: {failure}")
 
 
-def profile(file: str | os.PathLike[str] | None = None, *, records: int = MOST) -> Profile:
+def profile(
+    file: str | os.PathLike[str] | None = None, *, records: int = MOST, details: bool = False, threads: bool = False
+) -> Profile:
     """Record what every board of the process does in a block: `with atops.profile("run.json") as p:`, or `async with`.
 
     Boards that are made in the block are part of it, those of `atops.run` too. What is not over when the block is left
     is not in it, so synchronise inside. Of each board the last `records` are held; afterwards its tracer
     holds as many as before, or none (`EmulatorOptions(trace=0)`).
+
+    With `details` the trace of a single board also tells what was queued and allocated when, which the memory map and
+    `Allocations` draw; with `threads`, for the cluster grid, also what kernel threads did, which makes launches many
+    times slower.
 
     With a `file` the trace is written when the block is left, also by an exception, in the form that the name asks for:
     `.json` opens at ui.perfetto.dev and chrome://tracing, `.html` is a page for the browser that needs nothing else,
@@ -206,7 +230,7 @@ def profile(file: str | os.PathLike[str] | None = None, *, records: int = MOST) 
     page. Raises InvalidType or OSError at the call for a file that cannot be, OSError at the end when writing fails (a
     full disk); the profile then still has the trace. Blocks may overlap, in tasks and threads too.
     """
-    return Profile(file, records=records)
+    return Profile(file, records=records, details=details, threads=threads)
 
 
 def _as_the_environment_says(board: Board) -> None:

@@ -219,6 +219,7 @@ def test_memory_and_queues_at_a_choice() -> None:
     stepper.pick(second)
     [row] = [each for each in stepper.memory if each.name == "row"]
     assert (row.changed, row.was, row.values[1]) == ((1,), ("0",), "2")
+    assert "\n  x (global): 0 0 0 0\n" in str(stepper) and "row (shared): 1 2 0 0    [1] was 0\n" in str(stepper)
     stepper.finish()
     assert stepper.go(stepper.picks) == () and named(stepper)["x global"]
 

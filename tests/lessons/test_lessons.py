@@ -356,8 +356,10 @@ def test_what_is_wrong_is_drawn_as_far_as_it_comes(name: str):
     """The picture of a task as the learner finds it, a deadlock too."""
     names = LESSONS[name].executed("task")
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        names["lesson"].picture(names[LESSONS[name].task])
+        trace = names["lesson"].picture(names[LESSONS[name].task]).trace
     assert ("WouldDeadlock" in said.getvalue()) == (name.startswith("08"))
+    assert trace.changes, "the memory map of a notebook is empty"
+    assert trace.steps or LESSONS[name].number in (1, 8, 9, 12), "the cluster grid of a notebook is empty"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 
 import atops
 from atops import EmulatorOptions, Kind
+from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.trace.file import load
 from tests.every import every
@@ -41,6 +42,39 @@ def test_a_run_inside() -> None:
     assert 0 <= figures.idle <= 1 and figures.idle == figures.idle_ns / figures.span_ns
     text = str(p)
     assert "load" in text and "idle" in text and "copy host to device" in str(figures)
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_details_where_asked(threads: bool, tmp_path: Path) -> None:
+    """Memory and, where asked, threads of the block alone, in its file too; without, nothing; and they end with it."""
+
+    @k.kernel
+    async def meet() -> None:
+        await k.syncthreads()
+
+    async def work() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            stream.empty(8, np.float32)
+            await stream.launch(meet, (1, 2))
+
+    async def main() -> tuple[atops.Profile, atops.Profile, int]:
+        tracer = atops.current_driver().tracer
+        with tracer.detailed(threads=True):
+            await work()
+            detailed = atops.profile(tmp_path / "run.trace", details=True, threads=threads)
+            with detailed, atops.profile() as bare:
+                await work()
+            await work()
+        return detailed, bare, tracer.statistics().detailing
+
+    detailed, bare, left = atops.run(main)
+    assert len(detailed.trace.changes) == 2 and load(tmp_path / "run.trace").changes, "allocated, freed"
+    assert detailed.trace.moments and detailed.trace.steps
+    assert not (bare.trace.changes or bare.trace.moments or bare.trace.steps) and left == 0
+    alone = atops.profile(details=True, threads=threads)
+    with alone:
+        atops.run(work, VIRTUAL)
+    assert bool(alone.trace.steps) == threads and alone.trace.changes
 
 
 def test_only_what_ended_in_the_block() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,24 +12,30 @@ from IPython.core.interactiveshell import InteractiveShell
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS, file_shown
 from atops_widgets import Timeline
+from atops_widgets.drawing.base import cell_shown
 
 
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
     """The shell of a notebook."""
     before = list(NAMERS)
+    NAMERS[:] = [cell_shown]
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
     NAMERS[:] = before
 
 
 def test_lines_of_cells_are_called_as_the_notebook_does(shell: InteractiveShell) -> None:
-    """A widget alone, without the extension, says `In[5]` and no name of a file that the kernel made up."""
-    NAMERS.clear()
+    """`In[5]` and no name of a file that the kernel made up: as soon as widgets are imported, in every message."""
     file = shell.compile.cache("x = 1", 5)
-    Timeline(Trace())
     assert file_shown(file) == "In[5]"
     assert file_shown("/somewhere/main.py") == "main.py"
+
+
+def test_importing_widgets_names_cells() -> None:
+    """Without the extension, and before any widget is made."""
+    program = "import atops_widgets; from atops.device import call_site; print(len(call_site.NAMERS))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_a_widget_may_be_closed_while_another_thread_sends() -> None:

@@ -39,6 +39,8 @@ def cell_shown(file: str) -> str | None:
     return None if known is None else known[1]
 
 
+NAMERS.append(cell_shown)  # once a notebook imports this, its cells have names, whichever widget comes first
+
 class ClosingWidget(anywidget.AnyWidget):
     """A widget that one thread may close while another one sends: what it says after its end is dropped."""
 
@@ -66,8 +68,6 @@ class FeedWidget(ClosingWidget):
     paused = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, feed: Feed, **traits: Any) -> None:
-        if cell_shown not in NAMERS:
-            NAMERS.append(cell_shown)
         self.feed = feed
         self._displays: list[str] = []
         self._follower = 0  # the thread that sets the traits to what the feed has
