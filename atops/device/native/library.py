@@ -165,6 +165,8 @@ class Transfer(Structure):
 
 def runtime_library() -> ctypes.CDLL:
     """Return the native runtime, built where it is not kept yet. Raises NotSupported without a compiler."""
+    if _loaded:  # asked for each run of a block: the lock takes five times as long
+        return _loaded[0]
     with _loading:
         if not _loaded:
             toolchain = find_toolchain()
