@@ -152,7 +152,8 @@ def test_internal_dependency_is_the_last_resort(context: Any) -> None:
     """Only when nothing else is left does an allocation wait for what another stream frees, the best fit first."""
     pool = MemoryPool(context, max_size=10 * MIB)
     one, two, three = (Lane(context, number) for number in (1, 2, 3))
-    small, large = one.take(pool, 4 * MIB), one.take(pool, 6 * MIB)
+    large, small = one.take(pool, 6 * MIB), one.take(pool, 4 * MIB)
+    assert large.address < small.address
     two.free(pool, large)
     item = one.free(pool, small)
     got, after, _ = pool.take(3 * MIB, three)
