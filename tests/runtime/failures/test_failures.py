@@ -339,6 +339,21 @@ async def test_an_unseen_failure_is_logged_once(device, caplog, look):
         assert not logged
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_closing_a_driver_logs_what_was_never_looked_at(caplog, seen):
+    """The failures of streams that are open then, once."""
+    driver = atops.Driver()
+    stream = atops.Device(0, driver).create_stream(name="the stream")
+    call = stream.call(fail)
+    while not call.done():
+        stream.device.create_stream().call(int).wait_sync(5)
+    if seen:
+        assert stream.error is not None
+    driver.close()
+    driver.close()
+    assert ["the stream" in record.getMessage() for record in caplog.records] == ([] if seen else [True])
+
+
 class Handler(logging.Handler):
     """A handler of the log that uses the runtime, as it may, and notes what it is told and by which thread."""
 

@@ -228,6 +228,27 @@ def test_memory_that_was_freed(stream: Stream, array: DeviceArray, use: str) -> 
     assert (stream.fetch(successor).wait_sync(PATIENCE) == 0).all()
 
 
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_memory_of_no_stream_outlives_the_work_of_all(driver: Driver, first: int) -> None:
+    """Closed while three streams are busy, one of another device, it is given back when the last of them is done."""
+    streams = [Device(at, driver).create_stream() for at in (0, 0, 1)]
+    latches = [Latch(each.device) for each in streams]
+    for latch, each in zip(latches, streams, strict=True):
+        latch.hold(each)
+    buffer = Device(0, driver).allocate(64)
+    allocation = buffer.allocation
+    buffer.close()
+    for at in (first, (first + 1) % 3):
+        latches[at].open()
+        streams[at].sync(PATIENCE)
+        assert allocation.alive
+    latches[(first + 2) % 3].open()
+    settle(driver)
+    assert not allocation.alive
+    for each in (*latches, *streams):
+        each.close()
+
+
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("free", [Stream.free, lambda stream, array: array.close()], ids=["free", "close"])
 def test_memory_whose_free_is_enqueued(stream: Stream, array: DeviceArray, free: Calls, use: str) -> None:

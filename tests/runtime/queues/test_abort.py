@@ -188,6 +188,20 @@ async def test_calls_that_stand_in_line_are_dropped(device):
     assert stream.is_done and log == ["callback"]
 
 
+@on_every_host
+async def test_a_call_in_line_is_cancelled_alone(device):
+    """It never starts, and is over at once; the calls before and behind it run."""
+    stream, opened, log = device.create_stream(), anyio.Event(), []
+    calls = [stream.call(opened.wait, holds=False)]
+    calls += [stream.call(log.append, number, holds=False) for number in range(3)]
+    await stream.fill(device.empty(1), 1)
+    assert calls[2].cancel() and calls[2].cancelled()
+    opened.set()
+    with anyio.fail_after(LONG):
+        await stream
+    assert log == [0, 2]
+
+
 @pytest.mark.slow
 def test_aborts_and_submissions_of_several_threads(device: atops.Device, tiny_switch_interval: None):
     """Streams that are filled and aborted at the same time stay whole: everything ends, and they work afterwards."""
