@@ -462,11 +462,10 @@ def uvloop_loop() -> asyncio.AbstractEventLoop:
 
 
 def on_eager_tasks(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Tasks that begin where they are made, from Python 3.12 on; else as asyncio comes."""
+    """Tasks that begin where they are made, which Python has from 3.12 on."""
 
     async def main() -> None:
-        if sys.version_info >= (3, 12):
-            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
         await program()
 
     asyncio.run(main())
@@ -477,7 +476,7 @@ def on_trio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
     trio.run(program)
 
 
-THREADED = (on_asyncio, on_eager_tasks, on_trio)
+THREADED = (on_asyncio, on_eager_tasks, on_trio) if sys.version_info >= (3, 12) else (on_asyncio, on_trio)
 if os.environ.get("ATOPS_ON_UVLOOP"):
     THREADED = (on_uvloop,)
 
