@@ -52,11 +52,20 @@ def abort_stream(
     woken: list[Waiter] = []
     dropped = [] if dropped is None else dropped
     try:
-        return _abort(stream, reason or StreamAborted(f"{stream.label} was aborted"), newest, dropped, woken)
+        error = reason or StreamAborted(f"{stream.label} was aborted{_amid(stream)}")
+        return _abort(stream, error, newest, dropped, woken)
     except BaseException:  # Ctrl-C: the driver does the rest
         board.post(partial(abort_stream, stream, reason, newest, dropped))
         wake(woken)
         raise
+
+
+def _amid(stream: StreamQueue) -> str:
+    """Name the kernel that runs, if one does."""
+    with stream.board.lock:
+        running = [each.command for each in stream.snapshot()[1] if each.stage == RUNNING]
+    kernels = [each.bound.kernel.name for each in running if isinstance(each, Launch)]
+    return f" while kernel {kernels[0]} ran" if kernels else ""
 
 
 def _abort(
