@@ -11,9 +11,12 @@ from atops.checking.check_report import CheckReport
 
 __all__ = ("Verdict", "failed", "passed")
 
-NOT_AWAITED = re.compile(r"coroutine\b|'Completion'")  # in what Python says of a use
+NOT_AWAITED = re.compile(r"coroutine\b|'\w*Completion'")  # in what Python says of a use
 NO_COROUTINE = "can't be used in 'await' expression"
 NAMED = re.compile(r"^(AssertionError|KernelDeadlock|WouldDeadlock): (deadlock, )?")  # which the kind says, too
+
+# Lines break between words: a notebook's own style breaks them anywhere.
+PRE = "margin:0;background:none;color:inherit;white-space:pre-wrap;word-break:normal;overflow-wrap:break-word"
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +41,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         head, _, rest = self.text.partition("\n")
-        more = f'<pre style="margin:0;background:none;color:inherit">{escape(rest.strip())}</pre>' if rest else ""
+        more = f'<pre style="{PRE}">{escape(rest.strip())}</pre>' if rest else ""
         return f'<div role="status"><b>{"✓" if self.right else "✗"} {escape(head)}</b>{more}</div>'
 
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:
