@@ -41,6 +41,10 @@ PASSING: Name = (TIME, "goes on")
 # threads has hundreds of turns where a stream has three commands, and either may be what has to come first.
 MOST_PREFERRED = 32.0
 SHORTEST, LONGEST = 4, 32
+# By how many seeds in a hundred some are preferred, all have equal chances, and each has a rank; and how often in a row
+# what has the highest rank is chosen at most before it falls behind: it may be polling for what others do.
+PREFERRING, EQUAL, RANKED = 45, 25, 30
+MOST_IN_A_ROW = 256
 _first = itemgetter(0)
 
 
@@ -81,16 +85,25 @@ class Random:
 
     By some seeds what is to be done for each stream, task and launch has equal chances. By others some are preferred
     for a while; how long that is differs from seed to seed, so that in some runs a stream is far ahead of the others
-    and of the kernels. The threads of kernels have equal chances among themselves.
+    and of the kernels. By the rest each stream and task has a rank, and so have the callbacks, engines and timers of
+    each: what has the highest goes on, until it has so often in a row that it falls behind all others. So in some runs
+    one comes as late as it can. The threads of kernels have equal chances among themselves.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.draw = draw = random.Random(seed).random  # all threads of kernels that could go on have equal chances
-        self._preferred = MOST_PREFERRED if draw() < 0.6 else 1.0
-        self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** draw())  # choices
+        kind = 100 * draw()
+        self._preferred = 1.0 if PREFERRING <= kind < PREFERRING + EQUAL else MOST_PREFERRED
+        self._ranked = kind >= PREFERRING + EQUAL
+        longest = MOST_IN_A_ROW if self._ranked else LONGEST
+        self._while = self._left = int(SHORTEST * (longest / SHORTEST) ** draw())  # choices
         self._weights: dict[object, float] = {}
         self._actors: dict[Name, object] = {}
+        self._ranks: dict[Name, float] = {}
+        self._lowest = 0.0
+        self._highest = 0.0  # the rank of what has gone on last,
+        self._in_a_row = 0  # and how often in a row
 
     def drawing(self) -> Random:
         """Return itself."""
@@ -104,6 +117,8 @@ class Random:
         transfers = kinds.count(TRANSFER)
         if kinds.count(THREAD) + transfers == len(kinds):
             return self.among_kernels(names, transfers)
+        if self._ranked:
+            return self._by_rank(names)
         self._look()
         actors = self._actors
         found = [actors.get(name) or self._actor_of(name) for name in names]
@@ -135,6 +150,37 @@ class Random:
                     return place
                 left -= 1
         raise AssertionError("there are as many as was said")
+
+    def _by_rank(self, names: Sequence[Name]) -> int:
+        """Return the position of what has the highest rank, any of several."""
+        ranks = self._ranks
+        try:
+            found = [ranks[name] for name in names]
+        except KeyError:
+            found = [ranks.get(name) or self._rank_of(name) for name in names]
+        best = max(found)
+        count, all_of_them = found.count(best), len(found)
+        self._in_a_row = self._in_a_row + 1 if best == self._highest else 1
+        self._highest = best
+        if self._in_a_row > self._while and count < all_of_them:
+            self._lowest = lowest = self._lowest - 1
+            self._ranks = {each: lowest if rank == best else rank for each, rank in ranks.items()}
+            return self._by_rank(names)
+        if count == 1:
+            return found.index(best)
+        while True:  # they are most, as a rule
+            place = int(self.draw() * all_of_them)
+            if found[place] == best:
+                return place
+
+    def _rank_of(self, name: Name) -> float:
+        """Return the rank of what a step is done for, and of the step's kind."""
+        key = name if name[0] in (STREAM, TASK) else name[:2]
+        rank = self._ranks.get(key)
+        if rank is None:
+            rank = self._ranks[key] = self.draw()
+        self._ranks[name] = rank
+        return rank
 
     def _look(self) -> None:
         """Prefer others, once those that are preferred have been for so many choices."""

@@ -75,6 +75,22 @@ def test_a_kind_of_few_names_is_not_drowned_by_one_of_many() -> None:
     assert set(seen) == {0, 1, 2, 3, 4}
 
 
+def test_by_some_seeds_one_comes_last_of_many() -> None:
+    """A callback of a stream that goes on twenty times, and something that polls does not go on alone for ever."""
+    stream, callback, task = ("stream", 0, 1), ("callback", "stream 0 1", 0), ("task", "0")
+    last = 0
+    for seed in range(100):
+        chooser, left, log = Random(seed), [stream, callback], list[Name]()
+        while left and len(log) < 21:
+            log.append(left[chooser.choose("next", left)])
+            if log[-1] == callback:
+                left.remove(callback)
+        last += callback not in log
+        polls = [[task, stream][chooser.choose("next", [task, stream])] for _ in range(600)]
+        assert {*polls} == {task, stream}
+    assert 3 <= last <= 15
+
+
 def test_a_log_keeps_what_was_chosen_of_how_many() -> None:
     """By name, also where one alone could come."""
     log = ChoiceLog(Plain())
