@@ -228,6 +228,29 @@ def test_memory_that_was_freed(stream: Stream, array: DeviceArray, use: str) -> 
     assert (stream.fetch(successor).wait_sync(PATIENCE) == 0).all()
 
 
+def test_memory_of_no_stream_waits_for_the_stream_that_frees_it(driver: Driver) -> None:
+    """And for what that one was to wait for and did not: for both."""
+    device = Device(0, driver)
+    stream, other, mine, theirs = device.create_stream(), device.create_stream(), Latch(device), Latch(device)
+    theirs.hold(other)
+    stream.wait(other.record())
+    stream.abort()
+    mine.hold(stream)
+    buffer = device.allocate(64)
+    filled = stream.fill(buffer, 1)
+    stream.free(buffer)
+    theirs.open()
+    other.sync(PATIENCE)
+    other.record().sync(PATIENCE)  # what the end of the one before has posted is done
+    assert buffer.allocation.alive
+    mine.open()
+    filled.wait_sync(PATIENCE)
+    settle(driver)
+    assert not buffer.allocation.alive
+    for each in (mine, theirs, stream, other):
+        each.close()
+
+
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_memory_of_no_stream_outlives_the_work_of_all(driver: Driver, first: int) -> None:
     """Closed while three streams are busy, one of another device, it is given back when the last of them is done."""
