@@ -192,9 +192,9 @@ def watch(
     Of a driver it shows what happens from now on, and what ended up to `since` seconds of its clock before (`math.inf`:
     all that its trace holds). With `threads` also what kernel threads do, step by step, which makes launches many times
     slower. `share` is the part of one processor that reading and drawing may take, whatever the program does; without
-    it, 0.03 where the program uses a whole one, and more the more it leaves, up to 0.15. What comes faster than they
-    follow is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a `share` outside of 0
-    to 1.
+    it, 0.03 while the program uses a whole one, 0.05 while it uses half, up to 0.15 while it uses none. What comes
+    faster than they follow is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a
+    `share` outside of 0 to 1.
     """
     if not since >= 0:
         raise InvalidValue(f"since expects seconds, at least 0, got {since!r}")

@@ -123,12 +123,13 @@ def test_two_views_and_a_closed_kernel(host: Host) -> None:
 
 
 def test_a_thousand_steps_are_drawn_within_a_frame(host: Host) -> None:
-    """Of a run of more than a thousand steps those around the present are drawn, in less than a 30th of a second."""
+    """Of a run of more than a thousand steps those around the present take less than a 30th of a second."""
     scheduler = Scheduler(long)
     scheduler.finish("random")
     assert len(scheduler.stepper.names) > 1000
     shown = shows(host, scheduler)
-    times = shown.get("Array.from({length: 30}, () => (view.draw(), view.drawMs)).sort((a, b) => a - b)")
+    frame = "const began = performance.now(); view.take({...view.scene}); view.draw(); return performance.now() - began"
+    times = shown.get(f"Array.from({{length: 30}}, () => {{ {frame}; }}).sort((a, b) => a - b)")
     assert times[15] < 1000 / 30
     assert 0 < shown.get("view.rects.length") < 100
     shown.press("Home")

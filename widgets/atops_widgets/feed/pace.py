@@ -3,8 +3,8 @@
 One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
 hidden tab, a kernel with a busy cell) slows it down to one frame a second. What a reading and its pictures cost of the
-processor decides when the next may be: they take a small share of the time where the program uses a whole processor, a
-larger one the more it leaves, or the share that was asked for; the first news after a rest are drawn at once.
+processor decides when the next may be: they take a small share of the time while the program uses the processor, a
+larger one while it does not, or the share that was asked for; the first news after a rest are drawn at once.
 Each frame is the whole picture, so nothing is lost when frames are skipped.
 """
 
@@ -98,10 +98,12 @@ LOG: Final = get_logger("atops.widgets")
 
 SHARE: Final = 0.03  # of one processor while the program uses it; details cost it more, in its own threads
 IDLE_SHARE: Final = 0.15  # while it does not: the program is not slowed down
-RESTS, WORKS = 0.05, 0.9  # of a processor: what a program uses that does not work, and one that has no time left
-PORTION: Final = 1024  # rows of a kind that are read at once; what is left waits in the driver's ring
+RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
+BESIDE: Final = 0.1  # of what a working program uses, and of what it leaves of a processor: so much, if that is more
+PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
+NEWEST: Final = 512  # rows that are read first where reading is behind
 BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 
@@ -110,7 +112,7 @@ class Pace:
     """The timer of one feed, on the widgets' thread. It does not keep the feed alive.
 
     `share` is the part of one processor that it may take, always; None: SHARE where the program takes all of it, up to
-    IDLE_SHARE where it takes hardly any.
+    0.05 where it takes half, up to IDLE_SHARE where it takes hardly any.
     """
 
     def __init__(self, feed: Feed, share: float | None = None) -> None:
@@ -146,8 +148,8 @@ class Pace:
             self._used = _clocks()
         began, at, waiting = time.thread_time(), time.monotonic(), feed.unread()
         if self._followed and feed.behind_s > BEHIND_S:
-            feed.skip(PORTION)  # the newest first
-            waiting = min(waiting, PORTION)
+            feed.skip(NEWEST)
+            waiting = min(waiting, NEWEST)
         try:
             fresh = feed.poll(PORTION)
             self._note_lag(feed, at, waiting)
@@ -175,8 +177,9 @@ class Pace:
         now = _clocks()
         then, self._used = self._used or now, now
         passed, used, own = (late - early for late, early in zip(now, then, strict=True))
-        rests = (WORKS - (used - own) / max(passed, 1e-9)) / (WORKS - RESTS)
-        return SHARE + (IDLE_SHARE - SHARE) * min(1.0, max(0.0, rests))
+        busy = (used - own) / max(passed, 1e-9)
+        rests = (WORKS - busy) / (WORKS - RESTS)
+        return max(SHARE + (IDLE_SHARE - SHARE) * min(1.0, max(0.0, rests)), BESIDE * min(busy, 1 - busy))
 
     def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
         """Note how long ago all that there was had been read; what came meanwhile is no lag."""
