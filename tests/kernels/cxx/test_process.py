@@ -37,8 +37,9 @@ __global__ void left(int *x, int code) { syscall(SYS_exit_group, code); }
 __global__ void poke(int *x, unsigned long at) { *(volatile char *)at = 1; }
 __global__ void jump(int *x, unsigned long at) { ((void (*)())at)(); }
 __global__ void wild(int *x) { *(volatile int *)16 = 1; }
-__global__ void deep(int *x, int n) {
-    volatile char much[4096]; much[n % 4096] = 1; if (n) deep(x, n - 1); x[0] += much[0]; }
+__device__ void deeper(int *x, int n) {
+    volatile char much[4096]; much[n % 4096] = 1; if (n) deeper(x, n - 1); x[0] += much[0]; }
+__global__ void deep(int *x, int n) { deeper(x, n); }
 __global__ void spin(volatile int *x) { x[0] = 1; while (x[0]) x[1] += 1; }
 """
 
