@@ -2,8 +2,6 @@
 // here. In a kernel each is a fault; host code of a whole program goes on to the library.
 #include "library.h"
 
-#include <assert.h>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +16,13 @@
 
 using namespace atops;
 
+// Not every C++ library's headers have these, nor the C library's with NDEBUG.
+using Guard = int64_t;
+int guard_acquire(Guard *) __asm__("__cxa_guard_acquire");
+void guard_release(Guard *) __asm__("__cxa_guard_release");
+void guard_abort(Guard *) __asm__("__cxa_guard_abort");
+[[noreturn]] void assert_fail(const char *, const char *, unsigned, const char *) __asm__("__assert_fail");
+
 namespace {
 
 bool in_kernel() {
@@ -30,14 +35,14 @@ bool in_kernel() {
 // Static variables of functions that kernels on this OS thread have begun to initialise. A second thread of the kernel
 // that comes to one of them would wait for ever: for itself, or for one that goes on only when it waits itself.
 struct Begun {
-    abi::__guard *guard;
+    Guard *guard;
     const Scheduler *own;
     const Fiber *fiber;
 };
 
 thread_local std::vector<Begun> begun;
 
-void initialised(const abi::__guard *guard) {
+void initialised(const Guard *guard) {
     begun.erase(std::remove_if(begun.begin(), begun.end(), [&](const Begun &each) { return each.guard == guard; }),
                 begun.end());
 }
@@ -48,7 +53,7 @@ namespace atops {
 
 void give_up_statics(const Scheduler *own) {
     for (const Begun &each : begun)
-        if (each.own == own) abi::__cxa_guard_abort(each.guard);
+        if (each.own == own) guard_abort(each.guard);
     begun.erase(std::remove_if(begun.begin(), begun.end(), [&](const Begun &each) { return each.own == own; }), begun.end());
 }
 
@@ -75,7 +80,7 @@ NEVER_RETURNS(quick_exit, ENDS)
 // The `assert` of <assert.h>, which a program may include behind the one that every program has.
 [[noreturn]] void __wrap___assert_fail(const char *expression, const char *file, unsigned line, const char *function) {
     if (in_kernel()) RUNTIME_TABLE->fail(Fault::kernel_assert, expression, {file, int(line)});
-    __assert_fail(expression, file, line, function);
+    assert_fail(expression, file, line, function);
 }
 
 #define CALL(type, name, parameters, arguments, why) \
@@ -106,8 +111,8 @@ int __wrap_fclose(FILE *stream) {
     return fclose(stream);
 }
 
-int __wrap___cxa_guard_acquire(abi::__guard *guard) {
-    if (!in_kernel()) return abi::__cxa_guard_acquire(guard);
+int __wrap___cxa_guard_acquire(Guard *guard) {
+    if (!in_kernel()) return guard_acquire(guard);
     Scheduler *own = scheduler_here();
     for (const Begun &each : begun) {
         if (each.guard != guard) continue;
@@ -116,19 +121,19 @@ int __wrap___cxa_guard_acquire(abi::__guard *guard) {
                    : "came to a static variable of a function that another thread of the launch is initialising, which "
                      "waits meanwhile");
     }
-    int fresh = abi::__cxa_guard_acquire(guard);
+    int fresh = guard_acquire(guard);
     if (fresh) begun.push_back({guard, own, own->current});
     return fresh;
 }
 
-void __wrap___cxa_guard_release(abi::__guard *guard) {
+void __wrap___cxa_guard_release(Guard *guard) {
     initialised(guard);
-    abi::__cxa_guard_release(guard);
+    guard_release(guard);
 }
 
-void __wrap___cxa_guard_abort(abi::__guard *guard) {
+void __wrap___cxa_guard_abort(Guard *guard) {
     initialised(guard);
-    abi::__cxa_guard_abort(guard);
+    guard_abort(guard);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
