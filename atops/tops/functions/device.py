@@ -164,9 +164,10 @@ def topsDeviceSynchronize() -> Wait | None:
     """Wait for all work of the current device, and answer the first failure of one of its streams."""
     device = current_device()
     context = device.context
+    given = context.board.seq
     if context.active:
         return until(device)
-    device.end_wait(context)  # there is nothing to wait for, in either form
+    device.end_wait(context, given)  # there is nothing to wait for, in either form
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,21 @@ def test_the_host_waits_for_a_word(driver: Driver, waits: bool) -> None:
     tops.check(tops.topsStreamWriteValue32Async(word, 1, 0, first))
     if waits:
         tops.check(tops.topsStreamWaitValue32(word, 1, tops.topsStreamWaitValueEq))
+    tops.check(tops.topsMemsetAsync(data, 2, SIZE, second))
+    tops.check(tops.topsDeviceSynchronize())
+    assert bool(driver.report().races) is not waits, driver.report()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_host_waits_for_what_is_over_already(driver: Driver, waits: bool) -> None:
+    """It learns of that as if it had waited; what it never asked for it does not know."""
+    first, second = (tops.check(tops.topsStreamCreateWithFlags(1)) for _ in range(2))
+    data = tops.check(tops.topsMalloc(SIZE))
+    tops.check(tops.topsMemsetAsync(data, 1, SIZE, first))
+    while atops.Device(0).context.active:
+        time.sleep(0.001)
+    if waits:
+        tops.check(tops.topsDeviceSynchronize())
     tops.check(tops.topsMemsetAsync(data, 2, SIZE, second))
     tops.check(tops.topsDeviceSynchronize())
     assert bool(driver.report().races) is not waits, driver.report()
