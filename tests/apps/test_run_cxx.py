@@ -291,6 +291,37 @@ def test_the_options_of_a_run_are_for_programs_in_cxx_too(tmp_path: Path) -> Non
     assert atops_run("--trace", "none/run.json", "races.cpp", cwd=tmp_path).returncode == 2
 
 
+EARLY = """
+__global__ void add(int *x) { x[threadIdx.x] += 1; }
+static void later(int *x, topsStream_t stream) {
+    add<<<1, 12, 0, stream>>>(x);
+}
+int main() {
+    int *x;
+    topsStream_t one, two;
+    topsEvent_t event;
+    topsMalloc(&x, 48); topsEventCreate(&event);
+    topsStreamCreateWithFlags(&one, topsStreamNonBlocking); topsStreamCreateWithFlags(&two, topsStreamNonBlocking);
+    topsEventRecord(event, one);
+    topsMemsetAsync(x, 0, 48, one);
+    topsStreamWaitEvent(two, event, 0);
+    later(x, two);
+    topsStreamSynchronize(one); topsStreamSynchronize(two);
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_lines_of_calls_are_told(tmp_path: Path) -> None:
+    """Of both sides of a race between streams, a launch in a function one of them, and of the wait between them."""
+    (tmp_path / "early.cpp").write_text(f"{HEAD}{EARLY}")
+    line = HEAD.count("\n")
+    said = atops_run("--detect", "early.cpp", cwd=tmp_path).stderr
+    assert f"one: fill writes, at early.cpp:{line + 13} in main" in said.replace("stream 1", "one"), said
+    assert "launch of kernel add" in said and f"at early.cpp:{line + 4} in later" in said, said
+    assert f"wait at line {line + 14} of early.cpp is for line {line + 12} of early.cpp" in said, said
+
+
 @pytest.mark.slow
 def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     """A source beside the file is found; one above it where -I names its folder, by `../` and by its name."""

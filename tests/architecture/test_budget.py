@@ -34,6 +34,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.errors": "a public name",
     "atops.executable": "a public name",
     "atops.kernels.memory.spaces": "the order of spaces, below all that has a space",
+    "atops.tops.program.lines": "asked by calls and by launches, and neither is the other's idea",
     "atops.kernels.timing": "what a user names, and no other function of kernels is like it",
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",

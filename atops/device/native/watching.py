@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from atops.device.memory.allocation import Allocation
     from atops.device.races.detector import LaunchDetector
 
-__all__ = ("Watching",)
+__all__ = ("Watching", "site_in")
 
 MOST_FRAMES, MOST_RANGES = 6, 16
 RACE, IN_FLIGHT, ONE_CONTEXT, NEVER, UNREAD = range(5)
@@ -65,10 +65,10 @@ class Watching:
         self._library.atops_shadow_where(self.address, number, byref(where))
         if where.frame_count:
             found = self._module.place_of(where.frames[: where.frame_count])
-            return None if found is None else _site(*found)
+            return None if found is None else site_in(*found)
         if not where.file:
             return None
-        return _site(self._grid.name, where.file.decode("utf-8", "replace"), where.line)
+        return site_in(self._grid.name, where.file.decode("utf-8", "replace"), where.line)
 
     def tell(self) -> None:
         """Tell the detector of the launch, which is over. One that was abandoned may still go on, and tells nothing."""
@@ -209,7 +209,7 @@ def _index(linear: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
     return linear % x, linear // x % y, linear // x // y
 
 
-def _site(function: str, file: str, line: int) -> Site:
+def site_in(function: str, file: str, line: int) -> Site:
     """Return a place in a text that is no Python."""
     code = _nowhere.__code__.replace(co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function)
     return Site(code, 0)

@@ -24,6 +24,7 @@ from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
 from atops.tops.program import compiling, launching
+from atops.tops.program.lines import CallLines
 
 __all__ = ("add_variables", "callbacks", "memory_of", "supported")
 
@@ -46,9 +47,9 @@ class _Dim3(ctypes.Structure):
 _kept: dict[str, ctypes.Array[ctypes.c_char]] = {}  # texts that C has pointers to
 
 
-def callbacks() -> tuple[list[Any], Any]:
+def callbacks(lines: CallLines) -> tuple[list[Any], Any]:
     """Return the callbacks, and the table of their addresses, in the order of the functions."""
-    made = [_callback(function) for function in FUNCTIONS.values()]
+    made = [_callback(function, lines) for function in FUNCTIONS.values()]
     return made, (ctypes.c_void_p * len(made))(*[ctypes.cast(each, ctypes.c_void_p).value for each in made])
 
 
@@ -58,13 +59,13 @@ def supported(function: Function) -> bool:
     return function.name in _SPECIAL or (None not in types and all(map(_written_by, function.results)))
 
 
-def _callback(function: Function) -> Any:
+def _callback(function: Function, lines: CallLines) -> Any:
     types = [_type_of(each, each in function.results) for each in function.declared]
     result = ctypes.c_void_p if function.returns.startswith("const char") else ctypes.c_int
     body = _SPECIAL.get(function.name)
     if body is None:
         body = _called(function) if supported(function) else _refused(function)
-    return ctypes.CFUNCTYPE(result, *[each or ctypes.c_void_p for each in types])(_guarded(function, body))
+    return ctypes.CFUNCTYPE(result, *[each or ctypes.c_void_p for each in types])(_guarded(function, body, lines))
 
 
 def _type_of(parameter: CParameter, out: bool) -> Any:
@@ -88,12 +89,13 @@ def _type_of(parameter: CParameter, out: bool) -> Any:
     return None
 
 
-def _guarded(function: Function, body: Callback) -> Callback:
+def _guarded(function: Function, body: Callback, lines: CallLines) -> Callback:
     """Let nothing come out into C."""
 
     def called(*given: object) -> Any:
         try:
-            return body(*given)
+            with lines.asking():
+                return body(*given)
         except BaseException as error:
             print(f"{function.name}: {type(error).__name__}: {error}", file=sys.stderr)
             return tops.topsError_t.topsErrorUnknown

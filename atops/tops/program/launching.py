@@ -23,6 +23,7 @@ from atops.kernels.cxx.variables import Loaded
 from atops.kernels.kernel import Kernel
 from atops.tops.functions.launch import LoadedFunction, places_of
 from atops.tops.header.structs import dim3
+from atops.tops.program.lines import CallLines
 
 __all__ = ("CALLS", "FUNCTIONS", "add_kernels", "launching", "words_at")
 
@@ -42,7 +43,7 @@ def add_kernels(loaded: Loaded) -> None:
         FUNCTIONS[address] = _kernel_at(loaded, row.name.decode(), row.enter, sizes, bool(row.cooperative))
 
 
-def launching(loaded: Loaded) -> Callback:
+def launching(loaded: Loaded, lines: CallLines) -> Callback:
     """Return what `kernel<<<...>>>` calls."""
 
     @cache
@@ -56,7 +57,8 @@ def launching(loaded: Loaded) -> Callback:
         each = tuple(sizes[:count])
         found = kernel(name.decode(), enter, each, bool(cooperative))
         data = _bytes_at(places[:count], each)
-        tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
+        with lines.asking():
+            tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
 
     return launch
 

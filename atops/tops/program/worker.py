@@ -23,6 +23,7 @@ from atops.kernels.cxx.variables import LoadedModule
 from atops.runtime.profiling import Profile
 from atops.tops.program.callbacks import add_variables, callbacks
 from atops.tops.program.launching import add_kernels, launching
+from atops.tops.program.lines import CallLines
 
 __all__ = ("main",)
 
@@ -55,9 +56,10 @@ def main(arguments: list[str]) -> int:
     loaded = text.on(current_device().context.chip, watched=False)
     add_variables(text)
     library: Any = loaded.module.library
-    launch = LAUNCH(launching(loaded))
+    lines = CallLines(loaded.module)
+    launch = LAUNCH(launching(loaded, lines))
     add_kernels(loaded)
-    functions, table = callbacks()
+    functions, table = callbacks(lines)
     host = _Host(ctypes.addressof(table), launch)
     library.atops_set_host(ctypes.byref(host))
     words = [each.encode() for each in (name, *given)]
@@ -72,7 +74,7 @@ def main(arguments: list[str]) -> int:
 def _called_in_main(name: str, call: Callable[[], Any]) -> Any:
     """Call from a frame of Python that stands for the program's `main`: reports name it as what has asked.
 
-    No line is known of what C++ calls; the one that is told is where `main` begins.
+    The line of a call is known with the detectors on; else the one that is told is where `main` begins.
     """
     try:
         before = re.split(r"\bmain\s*\(", Path(name).read_text(errors="replace"), maxsplit=1)[0]
