@@ -317,6 +317,23 @@ async def transfer(source, target, amount):
     ),
     (
         8,
+        "",
+        """\
+# polling
+import asyncio
+async def transfer(source, target, amount):
+    while True:
+        async with source.lock:
+            if not target.lock.locked():
+                async with target.lock:
+                    await source.write(await source.read() - amount)
+                    await target.write(await target.read() + amount)
+                    return
+        await asyncio.sleep(0)
+""",
+    ),
+    (
+        8,
         "deadlock",
         """\
 # sleep between
@@ -520,7 +537,7 @@ SLIPS: list[tuple[int, str, str]] = [
     (1, "is it an `async def`?", "def keep_history(device, board):\n    return list(board)\n"),
     (
         1,
-        "not over after 5,000 steps; it came to slip.py:6 again and again",
+        "not over after 20,000 steps; it came to slip.py:6 again and again",
         """\
 async def keep_history(device, board):
     async with device.create_stream() as stream:
