@@ -13,7 +13,7 @@ agenda        everything that could come next, in one list
 footprint     what one step has touched, and which steps commute
 choice        what could come next, by name: choosers, what they chose, the same again
 neighbours    what other libraries call things, and what to write here
-log_fields    the fields of log records
+log_fields    log records with fields, and what objects of the program's say of themselves
 locks         locks that know who holds them, and locks that are free in a forked child
 c_format      C's format strings
 python_ast    Python's parser, one thread at a time

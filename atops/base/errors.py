@@ -51,8 +51,7 @@ Exceptions live inside; `Result` codes exist only at the C edge, which reads `co
 from __future__ import annotations
 
 from asyncio import InvalidStateError, QueueFull
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from atops.base.result_codes import Result
 
@@ -97,8 +96,6 @@ __all__ = (
     "StreamFull",
     "UsageError",
     "WouldDeadlock",
-    "message_of",
-    "said_of",
 )
 
 
@@ -340,24 +337,3 @@ class LoopClosed(ExecutionError):
     """The event loop that owed a host coroutine closed before the coroutine ended."""
 
     code = Result.OperatingSystem
-
-
-# ---- what the program's own exceptions and objects say
-
-def said_of(thing: object) -> str:
-    """Return the repr of a thing of the program's, or its type's name where that raises: a command must end."""
-    return _told(repr, thing)
-
-
-def message_of(error: BaseException) -> str:
-    """Return the message of an exception of the program's, or its type's name, as `said_of`."""
-    return _told(str, error)
-
-
-def _told(how: Callable[[Any], str], thing: object) -> str:
-    try:
-        return how(thing)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return f"{type(thing).__name__} ({how.__name__}() of it raised)"

@@ -1,4 +1,7 @@
-"""The log of atops: records with fields that say what they are about, and handlers whose faults end no work."""
+"""The log of atops: records with fields that say what they are about, and handlers whose faults end no work.
+
+And what objects of the program's say of themselves, for messages that must be made whatever that raises.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-__all__ = ("FIELDS", "Log", "get_logger")
+__all__ = ("FIELDS", "Log", "get_logger", "message_of", "said_of")
 
 # On every record of a logger `atops.*`, None where it is not known or has no meaning.
 FIELDS: Final[dict[str, str]] = {
@@ -64,3 +67,24 @@ def _show() -> None:
     if logging.raiseExceptions and sys.stderr is not None:
         with suppress(Exception):
             print("--- Logging error ---", traceback.format_exc(), sep="\n", file=sys.stderr)
+
+
+# ---- what the program's own exceptions and objects say
+
+def said_of(thing: object) -> str:
+    """Return the repr of a thing of the program's, or its type's name where that raises: a command must end."""
+    return _told(repr, thing)
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception of the program's, or its type's name, as `said_of`."""
+    return _told(str, error)
+
+
+def _told(how: Callable[[Any], str], thing: object) -> str:
+    try:
+        return how(thing)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return f"{type(thing).__name__} ({how.__name__}() of it raised)"

@@ -15,6 +15,7 @@ import numpy as np
 import atops
 from atops import kernels as k
 from atops.base.errors import NotSupported
+from benchmarks.bare.native_add import BareNativeAdd
 from benchmarks.measuring.figures import Budget, Figure, Skipped, at_most, compared, value_at_most
 from benchmarks.measuring.measure import Effort, board, interleave, numpy_on_one_thread, timed
 from benchmarks.rows.commands import round_trips
@@ -26,8 +27,8 @@ CACHE = "ATOPS_CACHE"
 CHIP = (2, 12)
 LIMITS = {"softmax": 1.5, "layer_norm": 1.5, "matrix_multiply": 1.5}  # times numpy; the others have none
 SHARED_OUT = "matrix_multiply"  # what numpy does on all cores
-SOURCE = """
-constexpr int TILE = 8192, SLICE = 43712;  // 32 and 171 KiB
+TILE, SLICE = 8192, 43712  # floats: 32 and 171 KiB
+SOURCE = f"constexpr int TILE = {TILE}, SLICE = {SLICE};" + """
 
 __global__ void empty() {}
 
@@ -89,12 +90,21 @@ __global__ void add_slices(float *z, float *x, float *y, int n) { add<SLICE>(z, 
 
 
 def native_vector_add(effort: Effort) -> Iterator[Figure]:
-    """Yield the times of adding two vectors by tiles and by slices, on one OS thread and on two, against numpy.add."""
+    """Yield the times of adding two vectors by tiles and by slices, on one OS thread and on two.
+
+    Against a plain loop in C++ on one OS thread that does the same copies and sums, and against numpy.add, which copies
+    nothing.
+    """
     module = _module()
     size = effort.size(1 << 20, 1 << 12)
     left, right = np.random.default_rng(1).random((2, size), np.float32)
     total = np.empty_like(left)
-    sides: dict[str, Callable[[], float]] = {"numpy": timed(lambda: np.add(left, right, out=total))}
+    bare = BareNativeAdd(left, right, CHIP[0] * CHIP[1])
+    sides: dict[str, Callable[[], float]] = {
+        "numpy": timed(lambda: np.add(left, right, out=total)),
+        "bare_tiles": timed(bare.by(TILE)),
+        "bare_slices": timed(bare.by(SLICE)),
+    }
     with ExitStack() as boards:
         for workers in (1, 2):
             stream = boards.enter_context(board(workers=workers)).create_stream()
@@ -106,14 +116,18 @@ def native_vector_add(effort: Effort) -> Iterator[Figure]:
                 assert np.array_equal(stream.fetch(z).wait_sync(), left + right), f"{name} does not add"
                 sides[f"{name} {workers}"] = timed(launch)
         times = interleave(effort.times(5), **sides)
+    assert np.array_equal(bare.result, left + right), "the bare loop does not add"
     rows = (
-        ("C++ vector add 1M, 32 KiB tiles by DTE", "add_tiles 1", at_most(2)),
-        ("  on two OS threads", "add_tiles 2", at_most(1.1)),
-        ("  170 KiB slices", "add_slices 1", at_most(1.6)),
-        ("  on two OS threads", "add_slices 2", None),
+        ("C++ vector add 1M, 32 KiB tiles by DTE", "add_tiles 1", "numpy", at_most(2)),
+        ("  beside a loop that copies, too", "add_tiles 1", "bare_tiles", at_most(1.4)),
+        ("  on two OS threads", "add_tiles 2", "numpy", at_most(1.1)),
+        ("C++ vector add 1M, 170 KiB slices by DTE", "add_slices 1", "numpy", at_most(1.6)),
+        ("  beside a loop that copies, too", "add_slices 1", "bare_slices", at_most(1.4)),
+        ("  on two OS threads", "add_slices 2", "numpy", None),
     )
-    for what, side, budget in rows:
-        yield compared(what, times, side, "numpy", reference="numpy.add", unit="ms", count=1, budget=budget)
+    for what, side, other, budget in rows:
+        reference = "numpy.add" if other == "numpy" else "bare loop"
+        yield compared(what, times, side, other, reference=reference, unit="ms", count=1, budget=budget)
 
 
 def native_watched(effort: Effort) -> Iterator[Figure]:

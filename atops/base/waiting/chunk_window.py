@@ -12,7 +12,8 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
-from atops.base.errors import IllegalState, InvalidType, InvalidValue, StreamAborted, said_of
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, StreamAborted
+from atops.base.log_fields import said_of
 from atops.base.options import whole
 from atops.base.waiting.current_loop import checkpoint, running_loop_adapter
 from atops.base.waiting.source_reader import SourceReader

@@ -7,7 +7,8 @@ from contextvars import copy_context
 
 import anyio
 
-from atops.base.errors import IllegalState, said_of
+from atops.base.errors import IllegalState
+from atops.base.log_fields import said_of
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask
 

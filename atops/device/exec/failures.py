@@ -7,14 +7,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from atops.base.errors import (
-    ExecutionError,
-    KernelAssert,
-    KernelDeadlock,
-    LaunchFailure,
-    MissingAwait,
-    message_of,
-)
+from atops.base.errors import ExecutionError, KernelAssert, KernelDeadlock, LaunchFailure, MissingAwait
+from atops.base.log_fields import message_of
 from atops.device.call_site import NOT_THE_PROGRAM, PACKAGE, Site, asserted, file_shown, source_name
 from atops.device.exec.thread import asked
 

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from atops.base.choice import Name
-from atops.base.errors import IllegalState, MissingAwait, said_of
+from atops.base.errors import IllegalState, MissingAwait
+from atops.base.log_fields import said_of
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
 from atops.device.cost import ThreadCost

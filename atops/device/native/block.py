@@ -28,8 +28,8 @@ from atops.base.errors import (
     LaunchFailure,
     LaunchOutOfResources,
     OutOfMemory,
-    message_of,
 )
+from atops.base.log_fields import message_of
 from atops.device.call_site import file_shown
 from atops.device.chip import Cluster, Scratch, Sip
 from atops.device.exec.block import Block, Progress, Task

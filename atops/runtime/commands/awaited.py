@@ -16,15 +16,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from atops.base.errors import (
-    AtopsError,
-    AwaitableCancelled,
-    HostCallFailure,
-    IllegalState,
-    InvalidType,
-    LoopClosed,
-    said_of,
-)
+from atops.base.errors import AtopsError, AwaitableCancelled, HostCallFailure, IllegalState, InvalidType, LoopClosed
+from atops.base.log_fields import said_of
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.current_loop import adapter_of, running_loop_adapter

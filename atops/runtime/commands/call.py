@@ -16,15 +16,8 @@ from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import NamedTuple
 
-from atops.base.errors import (
-    AtopsError,
-    CommandCancelled,
-    HostCallFailure,
-    InvalidType,
-    LoopClosed,
-    StreamAborted,
-    said_of,
-)
+from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
+from atops.base.log_fields import said_of
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from atops.base.choice import Name
-from atops.base.errors import AtopsError, ExecutionError, said_of
+from atops.base.errors import AtopsError, ExecutionError
+from atops.base.log_fields import said_of
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.device.copy_engine import CopyEngines, CopyJob, Direction

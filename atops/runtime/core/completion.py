@@ -12,9 +12,9 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady, said_of
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady
 from atops.base.html_table import html_table
-from atops.base.log_fields import get_logger
+from atops.base.log_fields import get_logger, said_of
 from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter

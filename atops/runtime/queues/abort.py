@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted, said_of
-from atops.base.log_fields import get_logger
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted
+from atops.base.log_fields import get_logger, said_of
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from weakref import finalize, ref
 
-from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted, message_of
+from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.locks import take_patiently
+from atops.base.log_fields import message_of
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.commands.copy import CopyCompletion
 from atops.runtime.commands.events import Cancelled
