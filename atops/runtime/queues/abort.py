@@ -64,7 +64,7 @@ def _amid(stream: StreamQueue) -> str:
     """Name the kernel that runs, if one does."""
     with stream.board.lock:
         running = [each.command for each in stream.snapshot()[1] if each.stage == RUNNING]
-    kernels = [each.bound.kernel.name for each in running if isinstance(each, Launch)]
+    kernels = [each.bound.name for each in running if isinstance(each, Launch)]
     return f" while kernel {kernels[0]} ran" if kernels else ""
 
 
