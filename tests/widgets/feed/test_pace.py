@@ -10,7 +10,6 @@ import pytest
 
 from atops_widgets.feed import pace
 from atops_widgets.feed.pace import (
-    BEHIND_S,
     FRAME_S,
     IDLE_S,
     IDLE_SHARE,
@@ -63,13 +62,15 @@ class Fed:
         self.behind_s = 0.0
         self.waiting = 0
         self.skipped: list[int] = []
+        self.limits: list[int | None] = []  # of each reading
         self.wanted: float | None = None
 
-    def poll(self, limit: int) -> int:
+    def poll(self, limit: int | None) -> int:
         """Bring rows, within what may be asked for at once."""
+        self.limits.append(limit)
         self.clocks.worked += self.cost
         self.clocks.wall += self.cost
-        rows = min(self.rows, limit) if self.live and not self.paused else 0
+        rows = (self.rows if limit is None else min(self.rows, limit)) if self.live and not self.paused else 0
         self.version += rows > 0
         return rows
 
@@ -116,21 +117,17 @@ def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was there at first is read whole; later, when reading is behind, all but the newest is left out."""
+    """What was there at first is read at once; later, when reading is behind, all but the newest is left out."""
     clocks = Clocks(monkeypatch)
     fed = Fed(clocks, rows=10**6, cost=0.001)
     paced = pace_of(fed)
     paced.wake()
     fed.waiting = 10**5
-    for _ in range(30):
-        clocks.turn()
-    assert fed.behind_s > BEHIND_S and fed.skipped == []
-    fed.waiting = 0
     clocks.turn()
-    assert fed.behind_s == 0
-    fed.waiting = 10**5
+    assert fed.limits == [None] and fed.behind_s == 0 and fed.skipped == []
     for _ in range(30):
         clocks.turn()
+    assert fed.limits == [None] + [PORTION] * 30
     assert fed.skipped and set(fed.skipped) == {NEWEST}
 
 

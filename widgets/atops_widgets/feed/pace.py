@@ -100,7 +100,7 @@ SHARE: Final = 0.03  # of one processor while the program uses it; details cost 
 IDLE_SHARE: Final = 0.15  # while it does not: the program is not slowed down
 RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
 BESIDE: Final = 0.1  # of what a working program uses, and of what it leaves of a processor: so much, if that is more
-PORTION: Final = 2048  # rows of a kind that are read at once; what is left waits in the driver's ring
+PORTION: Final = 2048  # rows of a kind that are read at once after the first time; the rest waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
 NEWEST: Final = 512  # rows that are read first where reading is behind
@@ -125,7 +125,7 @@ class Pace:
         self._news_at = self._even_at = time.monotonic()
         self._rested = -1
         self._woken = False
-        self._followed = False  # whether it has read all that there was when it began
+        self._followed = False  # whether it has read what there was at the first turn, all at once
 
     def wake(self) -> None:
         """Read and send soon: at once, or when the share of the processor allows it. From any thread."""
@@ -151,7 +151,7 @@ class Pace:
             feed.skip(NEWEST)
             waiting = min(waiting, NEWEST)
         try:
-            fresh = feed.poll(PORTION)
+            fresh = feed.poll(PORTION if self._followed else None)
             self._note_lag(feed, at, waiting)
         except Exception:
             LOG.exception("reading the trace failed; %r stops", feed)
@@ -183,7 +183,7 @@ class Pace:
 
     def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
         """Note how long ago all that there was had been read; what came meanwhile is no lag."""
-        if waiting <= PORTION:
+        if waiting <= PORTION or not self._followed:
             self._even_at = at
             self._followed = True
         feed.behind_s = at - self._even_at
