@@ -15,6 +15,7 @@ from typing import Any
 from atops.base.agenda import Agenda
 from atops.base.choice import Chooser, Name, Plain
 from atops.base.errors import KernelDeadlock, MissingAwait, PriorLaunchFailure, StepLimit, WouldDeadlock
+from atops.base.log_fields import message_of
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
 from atops.base.trace.tracer import Tracer
@@ -332,7 +333,7 @@ def classified(error: BaseException) -> Failure:
             first = first.__cause__
         else:
             break
-    said = str(first).strip().splitlines()
+    said = message_of(first).strip().splitlines()
     text = f"{type(first).__name__}: {said[0]}" if said else type(first).__name__
     place = next((place for each in reversed(inner) if (place := raised_at(each))), "")
     places: tuple[str, ...] = (place,) if place and kind in ("assertion", "exception") else ()

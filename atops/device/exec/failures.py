@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -44,13 +46,26 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
     if thread.unawaited is not None and not isinstance(error, MissingAwait):
         kind = MissingAwait if kind is LaunchFailure else kind
         text += f"; before that it {asked(thread.unawaited)}"
-    failure = kind.__new__(kind, text)  # a kind of the program's own may take other arguments
-    if isinstance(error, ExecutionError):
-        failure.__dict__["code"] = error.code  # an illegal address stays one at the C edge
-    failure.block = thread.block.index
-    failure.thread = thread.index
-    failure.__cause__ = error.with_traceback(_kernel_frames(error.__traceback__) or error.__traceback__)
+    failure = _made(kind, text, thread, error)
+    failure.__cause__ = BaseException.with_traceback(error, _kernel_frames(error.__traceback__) or error.__traceback__)
     return failure
+
+
+def _made(kind: type[LaunchFailure], text: str, thread: KernelThread, error: BaseException) -> LaunchFailure:
+    """Return a failure of this kind; a plain LaunchFailure where a kind of the program's own cannot be made and told.
+
+    A kind that takes other arguments than a message is made without them. Whatever it raises, the launch must end.
+    """
+    for make in (kind, partial(kind.__new__, kind), LaunchFailure):
+        with suppress(BaseException):
+            failure = make(text)
+            failure.block, failure.thread = thread.block.index, thread.index
+            if isinstance(error, ExecutionError):
+                with suppress(BaseException):
+                    failure.__dict__["code"] = error.code  # an illegal address stays one at the C edge
+            str(failure.fresh())  # as each waiter gets it
+            return failure
+    raise AssertionError("a LaunchFailure of our own can be made")
 
 
 def _said(thread: KernelThread, error: BaseException) -> tuple[type[LaunchFailure], str]:

@@ -134,7 +134,8 @@ class DrainedQueue(StreamQueue):
                 error = item.aborted
                 continue
             if self.failure is not None and not item.duty:
-                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self.failure}")
+                said = message_of(self.failure)
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {said}")
                 continue
             try:
                 error = None

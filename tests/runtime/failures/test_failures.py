@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Self
 
 import anyio
 import anyio.lowlevel
@@ -23,6 +24,7 @@ from atops.base.errors import (
     IllegalAddress,
     LaunchFailure,
     PriorLaunchFailure,
+    Result,
     StreamAborted,
 )
 from atops.device.topology import Topology
@@ -113,13 +115,67 @@ class OfTheProgram(LaunchFailure):
         super().__init__(f"{place}: {reason}")
 
 
-RAISED = [Mute(RuntimeError("mute")), Mute(SystemExit(1)), OfTheProgram("here", "on purpose")]
+class WithFields(LaunchFailure):
+    """A LaunchFailure whose message needs what its __init__ sets."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.retry = True
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}, {self.retry}"
+
+
+class MadeOfTwo(LaunchFailure):
+    """A LaunchFailure that cannot be made of one argument in any way."""
+
+    def __new__(cls, place: str, _reason: str) -> Self:
+        return super().__new__(cls, place)
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+
+
+class Unplaced(LaunchFailure):
+    """A LaunchFailure that takes no block."""
+
+    block = property(lambda self: (3, 0, 0))  # type: ignore[assignment]
+
+
+class Untold(LaunchFailure):
+    """A LaunchFailure whose message needs what only its own arguments set."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.said = f"{place}: {reason}"
+
+    def __str__(self) -> str:
+        return self.said
+
+
+class Codeless(ExecutionError):
+    """An execution error whose code cannot be had."""
+
+    @property
+    def code(self) -> Result:
+        raise RuntimeError("code")
+
+
+RAISED = {
+    Mute(RuntimeError("mute")): LaunchFailure,
+    Mute(SystemExit(1)): LaunchFailure,
+    OfTheProgram("here", "on purpose"): OfTheProgram,
+    WithFields("here"): WithFields,
+    MadeOfTwo("here", "on purpose"): LaunchFailure,
+    Unplaced("here"): LaunchFailure,
+    Untold("here", "on purpose"): LaunchFailure,
+    Codeless("here"): LaunchFailure,
+}
 
 
 @k.kernel
 async def raises(which: np.int32):
     """Raise what the program chose."""
-    raise RAISED[which]
+    raise list(RAISED)[which]
 
 
 @on_every_host
@@ -128,17 +184,20 @@ async def test_a_command_ends_whatever_its_exception_is(device):
     stream = device.create_stream()
 
     def call(which: int) -> None:
-        raise RAISED[which]
+        raise list(RAISED)[which]
 
-    for which, kind in enumerate((LaunchFailure, LaunchFailure, OfTheProgram)):
+    for which, (error, kind) in enumerate(RAISED.items()):
         for enqueue, expected in (
             (lambda which=which: stream.launch(raises, (1, 1), which), kind),
             (lambda which=which: stream.call(call, which), HostCallFailure),
         ):
             with anyio.fail_after(5), pytest.raises(expected) as caught:
                 await enqueue()
-            assert caught.value.__cause__ is RAISED[which]
+            assert (type(caught.value), caught.value.__cause__) == (expected, error)
+            with anyio.fail_after(5), pytest.raises(PriorLaunchFailure, match="after a failure: "):
+                await enqueue()
             stream.clear_error()
+    assert str(caught.value) and stream.error is None
 
 
 @on_every_host
