@@ -90,16 +90,18 @@ def test_templates_of_kernels_only() -> None:
 
 
 def test_printf_of_every_type(run: Callable[..., Any], capfd: pytest.CaptureFixture[str]) -> None:
-    """Numbers of two bytes are printed as floats are; parts of words, texts, enumerators and 40 arguments as in C."""
+    """Numbers of two bytes are printed as floats are; parts of words, texts, commas and 100 arguments as in C."""
     text = "#include <tops.h>\\n#include <tops/half.h>\\nenum E { ONE = 1 };\\nstruct B { unsigned a : 3, b : 5; };\\n"
+    text += "template <class T, int N> __device__ T more(T a) { return a + N; }\\n"
     text = text.replace("\\n", "\n") + """#define LOG(format, ...) printf("%s " format "|", __func__, ##__VA_ARGS__)
     __global__ void f(int *x) {
         __fp16 h = 1.5f; __bf16 b = 2.5f; tops::half t(3.5f); tops::bfloat u(4.5f); B parts{1, 2}; char name[4] = "ab";
         printf("%.1f %.1f %.1f %.1f %d|", h, b, t, u, 7);
         printf("%u %u %s %d %c|", parts.a, parts.b, name, ONE, 'c'); LOG("none"); LOG("%d %s", 3, x[0] ? "a,b" : "c");
-        printf(""" + '"' + "%d " * 40 + '"' + ", " + ", ".join(map(str, range(40))) + ");\n    }\n"
+        printf("%d %u %d|", more<int, 3>(2), B{1, 2}.b, 7); printf("%.1f %d|", h, more<int, 3>(3));
+        printf(""" + '"' + "%d " * 100 + '"' + ", " + ", ".join(map(str, range(100))) + ");\n    }\n"
     program = k.compile_source(text, "f.tops")
     assert not program.log.entries
     run("", "f", (1, 1), np.zeros(4, np.int32), module=program.module())
     said = capfd.readouterr().out
-    assert said.startswith("1.5 2.5 3.5 4.5 7|1 2 ab 1 c|f none|f 3 c|0 1 2 ") and said.endswith(" 38 39 ")
+    assert said.startswith("1.5 2.5 3.5 4.5 7|1 2 ab 1 c|f none|f 3 c|5 2 7|1.5 6|0 1 2 ") and said.endswith(" 98 99 ")

@@ -131,14 +131,6 @@ class Unsupported {
     }
 };
 
-template <class T>
-inline auto promoted(T value) {
-    if constexpr (std::is_class_v<T> && sizeof(T) == 2 && std::is_convertible_v<T, float>)
-        return double(float(value));
-    else
-        return value;
-}
-
 __attribute__((format(printf, 1, 2))) inline int print(const char *format, ...) {
     char text[1024];
     va_list list;
@@ -158,6 +150,24 @@ __attribute__((format(printf, 1, 2))) inline int print(const char *format, ...) 
     runtime->print(longer, size_t(count));
     __builtin_free(longer);
     return count;
+}
+
+// Numbers of two bytes are classes here, and become a double, as floats do. The compiler checks the formats of other calls.
+template <class T>
+constexpr bool is_narrow = std::is_class_v<T> && sizeof(T) == 2 && std::is_convertible_v<T, float>;
+
+template <class T>
+inline auto promoted(T value) {
+    if constexpr (is_narrow<T>)
+        return double(float(value));
+    else
+        return value;
+}
+
+template <class... T>
+    requires(is_narrow<T> || ...)
+inline int print(const char *format, T... given) {
+    return print(format, promoted(given)...);
 }
 
 }  // namespace atops
@@ -190,15 +200,7 @@ class barrier {
 
 // ---- printing, and what is checked
 
-// Each argument by itself: those of __fp16 and __bf16 become a double, as floats do.
-#define ATOPS_PRINT_NONE ()
-#define ATOPS_PRINT_ONE(...) __VA_ARGS__
-#define ATOPS_PRINT_FOUR(...) ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(ATOPS_PRINT_ONE(__VA_ARGS__))))
-#define ATOPS_PRINT_16(...) ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(ATOPS_PRINT_FOUR(__VA_ARGS__))))
-#define ATOPS_PRINT_64(...) ATOPS_PRINT_16(ATOPS_PRINT_16(ATOPS_PRINT_16(ATOPS_PRINT_16(__VA_ARGS__))))
-#define ATOPS_PRINT_EACH(argument, ...) , atops::promoted(argument) __VA_OPT__(ATOPS_PRINT_NEXT ATOPS_PRINT_NONE (__VA_ARGS__))
-#define ATOPS_PRINT_NEXT() ATOPS_PRINT_EACH
-#define printf(format, ...) atops::print(format __VA_OPT__(ATOPS_PRINT_64(ATOPS_PRINT_EACH(__VA_ARGS__))))
+#define printf(...) atops::print(__VA_ARGS__)
 #undef assert
 #define assert(condition) \
     ((condition) ? (void)0 : atops::fail(atops::Fault::kernel_assert, #condition, __FILE__, __LINE__))
