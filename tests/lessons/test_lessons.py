@@ -242,21 +242,17 @@ def test_copies_are_graded(name: str, suffix: str, tmp_path: Path):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_solved_notebooks_run(kernel: Kernel, tmp_path: Path):
-    """One behind the other in one kernel, from the first cell to the last, and their checks pass.
-
-    The older kernel runs cells in another way, and lessons in none: one of each kind is enough there.
-    """
+    """One behind the other in one kernel, from the first cell to the last, and their checks pass."""
     import nbformat
 
-    lessons = list(LESSONS.values())[:: 1 if kernel is KERNELS[0] else 5]
-    notebooks = [nbformat.reads(source.as_notebook(solved=True), as_version=4) for source in lessons]
+    notebooks = [nbformat.reads(source.as_notebook(solved=True), as_version=4) for source in LESSONS.values()]
     whole = notebooks[0]
     whole.cells = [cell for notebook in notebooks for cell in notebook.cells]
     for number, cell in enumerate(whole.cells):
         cell.id = f"cell{number}"
     assert run(whole, kernel, ATOPS_PROGRESS=str(tmp_path / "progress.json")) == []
     checks = [text_of(cell) for cell in whole.cells if cell.source.startswith("lesson.check(")]
-    assert ["passed" in said for said in checks] == [True] * len(lessons), checks
+    assert ["passed" in said for said in checks] == [True] * len(LESSONS), checks
 
 
 @pytest.mark.slow
