@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ WRONG = {  # what a kernel does in the line 12 of its text, and what is said
     "volatile int *p = new int[4]; p[5 + x[0]] = 1; delete[] p;": "used a byte 5 past the end of a block of 16 bytes",
     "volatile int *p = (int *)realloc(calloc(4, 4), 64); free((void *)p); x[0] = p[1];":
         "used a block of 64 bytes that it had freed",
+    "volatile char *p = (char *)malloc(9); p[-66000 + x[0]] = 1;": "used a byte 66000 before a block of 9 bytes",
+    "char *p = 0; size_t n = 0; x[0] = getline(&p, &n, stdin);": r"called getline\(\), which takes memory from beside",
 }
 
 
@@ -59,6 +62,71 @@ def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any])
     with pytest.raises(LaunchFailure, match=f"library.tops:12: {WRONG[body]}"):
         run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
     assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
+
+
+@pytest.mark.slow
+def test_memory_of_a_kernel_is_as_the_library_gives_it(run: Callable[..., Any]) -> None:
+    """Aligned as asked, of the size asked for, grown with what was in it; in grids and more blocks than have guards."""
+    text = """#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+__global__ void right(int *x) {
+  int wrong = 0;
+  for (size_t align = 16; align <= 1 << 17; align *= 2) {
+    void *a = aligned_alloc(align, align), *b = nullptr;
+    wrong += posix_memalign(&b, align, 3) || uintptr_t(a) % align || uintptr_t(b) % align;
+    free(a);
+    free(b);
+  }
+  void *none = nullptr;
+  wrong += posix_memalign(&none, 3, 8) != EINVAL;
+  int *grown = (int *)malloc(8);
+  wrong += malloc_usable_size(grown) < 8;
+  grown[1] = 7;
+  grown = (int *)reallocarray(grown, 1000, sizeof(int));
+  wrong += grown[1] != 7 || reallocarray(grown, SIZE_MAX, 2);
+  free(grown);
+  char **many = (char **)malloc(12000 * sizeof(char *));
+  for (int i = 0; i < 12000; ++i) *(many[i] = (char *)malloc(1)) = char(i);
+  for (int i = 0; i < 12000; ++i) { wrong += *many[i] != char(i); free(many[i]); }
+  free(many);
+  x[blockIdx.x] = 100 + wrong;
+}
+"""
+    for _ in range(3):
+        assert list(run(text, "right", (2, 1), np.zeros(2, np.int32))) == [100, 100]
+
+
+@pytest.mark.slow
+def test_a_process_is_forked_while_a_kernel_takes_memory() -> None:
+    """What guards the blocks is free in the child, whose kernels take memory, too."""
+    text = """#include <stdlib.h>
+__global__ void take(int *x, int n) {
+  for (int i = 0; i < n; ++i) { char *volatile p = (char *)malloc(64); p[0] = 1; free(p); }
+  x[0] += 1;
+}"""
+    take = k.compile_source(text, "take.tops").module().function("take")
+    over = threading.Event()
+
+    def busy() -> None:
+        with closing(atops.Driver()) as driver, atops.Device(0, driver).create_stream() as stream:
+            x = stream.upload(np.zeros(1, np.int32))
+            while not over.is_set():
+                stream.launch(take, (1, 1), x, 1000).wait_sync()
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        apart = atops.EmulatorOptions(native_process=True)
+        with closing(atops.Driver(apart)) as driver, atops.Device(0, driver).create_stream() as stream:
+            x = stream.upload(np.zeros(1, np.int32))
+            for _ in range(10):
+                stream.launch(take, (1, 1), x, 1).wait_sync(60)
+            assert stream.fetch(x).wait_sync()[0] == 10
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.mark.slow

@@ -4,34 +4,58 @@
 #include "heap.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <mutex>
 #include <new>
+#include <vector>
 
 using namespace atops;
 
 namespace {
 
-constexpr size_t PAGE = 64 << 10;  // of a multiple of any page
+constexpr size_t PAGE = 64 << 10;  // pages of any size fit in it
 constexpr size_t MOST = 10000;  // blocks, for a process has 65530 maps; what comes then is the library's
 
 struct Block {
-    uint8_t *pages;
-    size_t mapped, bytes;
+    uintptr_t mapped, end, first;  // its addresses, of which it has those from `first` on
+    size_t bytes;
     const Scheduler *freed;  // by a kernel of this
+
+    void *all() const { return reinterpret_cast<void *>(mapped); }
 };
 
-std::mutex lock;
-std::map<uintptr_t, Block> &blocks() {  // by where they begin; never destroyed: kernels may run until the process ends
-    static auto *all = new std::map<uintptr_t, Block>;
+std::mutex lock;  // nothing is taken from the library's heap under it: a kernel may have spoilt that
+[[maybe_unused]] const int free_in_children = pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
+
+// By address. Never destroyed: kernels may run until the process ends.
+std::vector<Block> &blocks() {
+    static auto *all = [] {
+        auto *made = new std::vector<Block>;
+        made->reserve(MOST);
+        return made;
+    }();
     return *all;
+}
+
+// The block that has an address among its pages. The lock is held.
+std::vector<Block>::iterator at(uintptr_t address) {
+    auto behind = std::upper_bound(blocks().begin(), blocks().end(), address,
+                                   [](uintptr_t left, const Block &right) { return left < right.mapped; });
+    if (behind == blocks().begin() || address >= std::prev(behind)->end) return blocks().end();
+    return std::prev(behind);
+}
+
+// The block that begins there, which may be freed. The lock is held.
+std::vector<Block>::iterator beginning(const void *place) {
+    auto found = at(reinterpret_cast<uintptr_t>(place));
+    return found != blocks().end() && found->first == reinterpret_cast<uintptr_t>(place) ? found : blocks().end();
 }
 
 const Scheduler *kernel_here() {
@@ -39,23 +63,30 @@ const Scheduler *kernel_here() {
     return own && own->current ? own : nullptr;
 }
 
+// Return a block with pages of its own; where there are too many, one of the library's.
 void *take(size_t bytes, size_t align) {
-    if (bytes > SIZE_MAX / 2 || align > PAGE) return errno = ENOMEM, nullptr;
+    if (bytes > SIZE_MAX / 2) return errno = ENOMEM, nullptr;
     align = std::max<size_t>(align, 16);
     size_t size = (std::max<size_t>(bytes, 1) + align - 1) / align * align;
-    size_t usable = (size + PAGE - 1) / PAGE * PAGE;
-    std::lock_guard<std::mutex> held(lock);
-    if (blocks().size() >= MOST) return aligned_alloc(align, size);
-    void *place = mmap(nullptr, usable + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) return errno = ENOMEM, nullptr;
-    auto *pages = static_cast<uint8_t *>(place);
-    if (mprotect(pages, usable, PROT_READ | PROT_WRITE)) {
-        munmap(place, usable + PAGE);
-        return errno = ENOMEM, nullptr;
+    size_t usable = (size + PAGE - 1) / PAGE * PAGE, mapped = usable + 2 * PAGE;
+    {
+        std::lock_guard<std::mutex> held(lock);
+        if (blocks().size() < MOST && align <= PAGE) {
+            void *place = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (place == MAP_FAILED) return errno = ENOMEM, nullptr;
+            auto from = reinterpret_cast<uintptr_t>(place), pages = from / PAGE * PAGE + PAGE;
+            if (mprotect(reinterpret_cast<void *>(pages), usable, PROT_READ | PROT_WRITE)) {
+                munmap(place, mapped);
+                return errno = ENOMEM, nullptr;
+            }
+            Block made = {from, from + mapped, pages + usable - size, bytes, nullptr};
+            auto behind = std::upper_bound(blocks().begin(), blocks().end(), made,
+                                           [](const Block &left, const Block &right) { return left.mapped < right.mapped; });
+            blocks().insert(behind, made);
+            return reinterpret_cast<void *>(made.first);
+        }
     }
-    uint8_t *found = pages + usable - size;
-    blocks()[reinterpret_cast<uintptr_t>(found)] = {pages, usable + PAGE, bytes, nullptr};
-    return found;
+    return aligned_alloc(align, size);
 }
 
 // Give a block back. False where it is none of these.
@@ -64,30 +95,30 @@ bool give(void *place) {
     char text[96];
     {
         std::lock_guard<std::mutex> held(lock);
-        auto found = blocks().find(reinterpret_cast<uintptr_t>(place));
+        auto found = beginning(place);
         if (found == blocks().end()) return false;
-        Block &block = found->second;
-        if (!block.freed) {
+        if (!found->freed) {
+            size_t mapped = found->end - found->mapped;
             if (own) {
-                mmap(block.pages, block.mapped, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-                block.freed = own;
+                mmap(found->all(), mapped, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                found->freed = own;
             } else {
-                munmap(block.pages, block.mapped);
+                munmap(found->all(), mapped);
                 blocks().erase(found);
             }
             return true;
         }
-        snprintf(text, sizeof text, "freed a block of %zu bytes twice", block.bytes);
+        snprintf(text, sizeof text, "freed a block of %zu bytes twice", found->bytes);
     }
     if (own) fail_now(Fault::illegal_address, text, __builtin_frame_address(0));
-    return false;
+    return true;  // by the host: the block is gone, and the library never had it
 }
 
 // How many bytes a block has. -1 where it is none of these.
-ptrdiff_t size_of(void *place) {
+ptrdiff_t size_of(const void *place) {
     std::lock_guard<std::mutex> held(lock);
-    auto found = blocks().find(reinterpret_cast<uintptr_t>(place));
-    return found == blocks().end() || found->second.freed ? -1 : static_cast<ptrdiff_t>(found->second.bytes);
+    auto found = beginning(place);
+    return found == blocks().end() || found->freed ? -1 : static_cast<ptrdiff_t>(found->bytes);
 }
 
 }  // namespace
@@ -96,27 +127,27 @@ namespace atops {
 
 void give_up_heap(const Scheduler *own) {
     std::lock_guard<std::mutex> held(lock);
-    for (auto each = blocks().begin(); each != blocks().end();) {
-        if (each->second.freed == own) {
-            munmap(each->second.pages, each->second.mapped);
-            each = blocks().erase(each);
-        } else {
-            ++each;
-        }
-    }
+    auto kept = std::remove_if(blocks().begin(), blocks().end(), [&](const Block &each) {
+        if (each.freed != own) return false;
+        munmap(each.all(), each.end - each.mapped);
+        return true;
+    });
+    blocks().erase(kept, blocks().end());
 }
 
 bool heap_says(uintptr_t address, char *text, size_t room) {
-    std::lock_guard<std::mutex> held(lock);
-    auto behind = blocks().upper_bound(address);
-    if (behind == blocks().begin()) return false;
-    const auto &[first, block] = *std::prev(behind);
-    if (address >= reinterpret_cast<uintptr_t>(block.pages) + block.mapped) return false;
-    if (block.freed)
-        snprintf(text, room, "used a block of %zu bytes that it had freed", block.bytes);
+    std::unique_lock<std::mutex> held(lock, std::try_to_lock);  // in a signal handler, where this thread may hold it
+    if (!held) return false;
+    auto found = at(address);
+    if (found == blocks().end()) return false;
+    if (found->freed)
+        snprintf(text, room, "used a block of %zu bytes that it had freed", found->bytes);
+    else if (address < found->first)
+        snprintf(text, room, "used a byte %zu before a block of %zu bytes that malloc gave it",
+                 static_cast<size_t>(found->first - address), found->bytes);
     else
         snprintf(text, room, "used a byte %zu past the end of a block of %zu bytes that malloc gave it",
-                 static_cast<size_t>(address - first) - block.bytes + 1, block.bytes);
+                 static_cast<size_t>(address - found->first) - found->bytes + 1, found->bytes);
     return true;
 }
 
@@ -136,6 +167,7 @@ void *__wrap_aligned_alloc(size_t align, size_t bytes) {
 }
 int __wrap_posix_memalign(void **result, size_t align, size_t bytes) {
     if (!kernel_here()) return posix_memalign(result, align, bytes);
+    if (align % sizeof(void *) || (align & (align - 1)) || !align) return EINVAL;
     void *made = take(bytes, align);
     if (!made) return ENOMEM;
     *result = made;
@@ -153,6 +185,15 @@ void *__wrap_realloc(void *place, size_t bytes) {
     memcpy(made, place, std::min(bytes, static_cast<size_t>(had)));
     __wrap_free(place);
     return made;
+}
+void *__wrap_reallocarray(void *place, size_t count, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all)) return errno = ENOMEM, nullptr;
+    return __wrap_realloc(place, all);
+}
+size_t __wrap_malloc_usable_size(void *place) {
+    ptrdiff_t bytes = size_of(place);
+    return bytes < 0 ? malloc_usable_size(place) : static_cast<size_t>(bytes);
 }
 // new T[n] and delete[], which the C++ library does not mix with its own, as it does the plain ones.
 void *__wrap__Znam(size_t bytes) {

@@ -62,6 +62,7 @@ void give_up_statics(const Scheduler *own) {
 #define ENDS "which would end the process; a kernel ends by return"
 #define BLOCKS "which would block all threads of its block; they wait at barriers and for transfers"
 #define STARTS "a kernel starts no threads and no processes"
+#define GROWS "which takes memory from beside the kernel's; fgets() does not"
 #define CLOSES "which is the process's, and not the kernel's"
 
 #pragma GCC visibility push(default)
@@ -102,6 +103,8 @@ CALL(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, 
 CALL(pid_t, fork, (), (), STARTS)
 CALL(int, system, (const char *command), (command), STARTS)
 
+CALL(ssize_t, getline, (char **line, size_t *room, FILE *stream), (line, room, stream), GROWS)
+CALL(ssize_t, getdelim, (char **line, size_t *room, int end, FILE *stream), (line, room, end, stream), GROWS)
 CALL(int, close, (int descriptor), (descriptor), CLOSES)
 CALL(int, dup2, (int from, int to), (from, to), CLOSES)
 
