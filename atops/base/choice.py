@@ -43,8 +43,9 @@ MOST_PREFERRED = 32.0
 SHORTEST, LONGEST = 4, 32
 # By how many seeds in a hundred some are preferred, all have equal chances, and each has a rank; and how often in a row
 # what has the highest rank is chosen at most before it falls behind: it may be polling for what others do.
-PREFERRING, EQUAL, RANKED = 45, 25, 30
+PREFERRING, EQUAL, RANKED = 50, 35, 15
 MOST_IN_A_ROW = 256
+LAST = 1e-9  # the rank of time: it goes on where nothing else can, or where what can has fallen behind
 _first = itemgetter(0)
 
 
@@ -178,7 +179,7 @@ class Random:
         key = name if name[0] in (STREAM, TASK) else name[:2]
         rank = self._ranks.get(key)
         if rank is None:
-            rank = self._ranks[key] = self.draw()
+            rank = self._ranks[key] = self.draw() if name[0] != TIME else LAST
         self._ranks[name] = rank
         return rank
 
