@@ -46,6 +46,7 @@ SHORTEST, LONGEST = 4, 32
 PREFERRING, EQUAL, RANKED = 50, 35, 15
 MOST_IN_A_ROW = 256
 LAST = 1e-9  # the rank of time: it goes on where nothing else can, or where what can has fallen behind
+MOST_RANKS = 10_000  # where there are so many, all are drawn again: most are of launches and tasks that are over
 _first = itemgetter(0)
 
 
@@ -101,7 +102,8 @@ class Random:
         self._while = self._left = int(SHORTEST * (longest / SHORTEST) ** draw())  # choices
         self._weights: dict[object, float] = {}
         self._actors: dict[Name, object] = {}
-        self._ranks: dict[Name, float] = {}
+        self._by_actor: dict[Name, float] = {}  # the rank of each,
+        self._ranks: dict[Name, float] = {}  # and of each name since one fell behind
         self._lowest = 0.0
         self._highest = 0.0  # the rank of what has gone on last,
         self._in_a_row = 0  # and how often in a row
@@ -164,8 +166,9 @@ class Random:
         self._in_a_row = self._in_a_row + 1 if best == self._highest else 1
         self._highest = best
         if self._in_a_row > self._while and count < all_of_them:
-            self._lowest = lowest = self._lowest - 1
-            self._ranks = {each: lowest if rank == best else rank for each, rank in ranks.items()}
+            self._lowest -= 1
+            self._by_actor[_ranked(names[found.index(best)])] = self._lowest
+            ranks.clear()
             return self._by_rank(names)
         if count == 1:
             return found.index(best)
@@ -176,10 +179,13 @@ class Random:
 
     def _rank_of(self, name: Name) -> float:
         """Return the rank of what a step is done for, and of the step's kind."""
-        key = name if name[0] in (STREAM, TASK) else name[:2]
-        rank = self._ranks.get(key)
+        known, actor = self._by_actor, _ranked(name)
+        if max(len(known), len(self._ranks)) == MOST_RANKS:
+            known.clear()
+            self._ranks.clear()
+        rank = known.get(actor)
         if rank is None:
-            rank = self._ranks[key] = self.draw() if name[0] != TIME else LAST
+            rank = known[actor] = self.draw() if name[0] != TIME else LAST
         self._ranks[name] = rank
         return rank
 
@@ -213,6 +219,11 @@ class Random:
         if weight is None:
             weight = self._weights[group] = self._preferred ** (2 * self.draw() - 1)
         return weight
+
+
+def _ranked(name: Name) -> Name:
+    """Return what has one rank, of a name: a stream, a task, or a kind of what is done for one actor."""
+    return name if name[0] in (STREAM, TASK) else name[:2]
 
 
 class Choice(NamedTuple):

@@ -91,6 +91,15 @@ def test_by_some_seeds_one_comes_last_of_many() -> None:
     assert 3 <= last <= 15
 
 
+def test_ranks_are_kept_for_what_is_there_and_not_for_all_that_was() -> None:
+    """Each step has a name of its own, and its timer is for another actor."""
+    stream, seed = ("stream", 0, 1), next(each for each in range(20) if vars(Random(each))["_ranked"])
+    steps = [(stream, ("step", "stream 0 1", nth), ("task", "0"), ("timer", f"{nth}", 0)) for nth in range(20_000)]
+    one, other = Random(seed), Random(seed)
+    assert [one.choose(NEXT, names) for names in steps] == [other.choose(NEXT, names) for names in steps]
+    assert all(len(held) <= 10_000 for held in vars(one).values() if isinstance(held, dict))
+
+
 def test_a_log_keeps_what_was_chosen_of_how_many() -> None:
     """By name, also where one alone could come."""
     log = ChoiceLog(Plain())
