@@ -27,11 +27,8 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-NONE: Final = dict.fromkeys(FIELDS)
-
-
 class Log(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose records have all of `FIELDS`, None where `extra` leaves one out.
+    """A logger of atops, for the runtime.
 
     What a handler or a filter of the program raises is shown, as logging shows what goes wrong in a handler, and goes
     no further: most records are made by threads of the runtime, in the middle of a command.
@@ -52,14 +49,25 @@ class Log(logging.LoggerAdapter[logging.Logger]):
             _show()
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the fields that are not given."""
-        kwargs["extra"] = {**NONE, **(kwargs.get("extra") or {})}
+        """Leave the record's fields as they are given."""
         return msg, kwargs
 
 
 def get_logger(name: str) -> Log:
-    """Return the log of this name, by which the program finds it in `logging`, too."""
-    return Log(logging.getLogger(name), None)
+    """Return the log of this name, by which the program finds it in `logging`, too.
+
+    All its records have all of `FIELDS`, None where `extra` leaves one out, those that the program makes as well.
+    """
+    logger = logging.getLogger(name)
+    if _complete not in logger.filters:
+        logger.addFilter(_complete)
+    return Log(logger, None)
+
+
+def _complete(record: logging.LogRecord) -> bool:
+    for field in FIELDS:
+        record.__dict__.setdefault(field, None)
+    return True
 
 
 def _show() -> None:

@@ -44,9 +44,11 @@ def test_every_logger_of_the_package_has_the_fields():
 
 
 def test_fields_that_are_not_given_are_none(caplog: pytest.LogCaptureFixture):
-    """A format that names them works for every record, which names the line that made it."""
+    """A format that names them works for every record, the program's own too; it names the line that made it."""
     get_logger("atops.test").warning("text", extra={"stream": "load"})
-    (record,) = caplog.records
+    logging.getLogger("atops.test").warning("text")
+    record, own = caplog.records
+    assert {getattr(own, field) for field in FIELDS} == {None}
     told = logging.Formatter(" ".join(f"%({field})s" for field in FIELDS)).format(record)
     assert told.split() == ["load" if field == "stream" else "None" for field in FIELDS]
     assert (record.module, record.funcName) == ("test_log_fields", "test_fields_that_are_not_given_are_none")
