@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from atops.device.exec.thread import asked
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.grid import Grid
-    from atops.device.exec.thread import KernelThread
+    from atops.device.exec.thread import KernelThread, Request
 
 __all__ = ("block_deadlock", "deadlock", "failure_of", "waiting_lines")
 
@@ -38,17 +39,26 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
     """Return the LaunchFailure for `error` of `thread`; the error is its cause, with the kernel's frames only.
 
     A LaunchFailure's own class is kept, and so is the result code of any other execution error. An AssertionError that
-    the kernel raised becomes a KernelAssert. A request that the thread had made and not awaited is named as well: what
+    the kernel raised becomes a KernelAssert. A request that the thread had made and dropped is named as well: what
     comes behind it ran too early, and may have failed for that.
     """
     kind, text = _said(thread, error)
     text += _place(error)
-    if thread.unawaited is not None and not isinstance(error, MissingAwait):
+    if thread.unawaited is not None and not isinstance(error, MissingAwait) and _dropped(thread.unawaited):
         kind = MissingAwait if kind is LaunchFailure else kind
         text += f"; before that it {asked(thread.unawaited)}"
     failure = _made(kind, text, thread, error)
     failure.__cause__ = BaseException.with_traceback(error, _kernel_frames(error.__traceback__) or error.__traceback__)
     return failure
+
+
+def _dropped(request: Request) -> bool:
+    """Whether the statement that made a request drops it, so that nothing can await it later."""
+    frame = getattr(request, "frame", None)
+    if frame is None:  # the call of a device function, which notes itself when it is dropped
+        return True
+    after = (each.opname for each in dis.get_instructions(frame.f_code) if each.offset > request.lasti)
+    return next(after, "") == "POP_TOP"
 
 
 def _made(kind: type[LaunchFailure], text: str, thread: KernelThread, error: BaseException) -> LaunchFailure:

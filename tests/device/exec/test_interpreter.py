@@ -284,6 +284,30 @@ def test_a_request_never_awaited_is_named_with_its_line(workers, after):
     assert error.thread is not None
 
 
+@pytest.mark.parametrize("how", ["dropped", "held", "in a list"])
+def test_a_failure_behind_a_request(how: str):
+    """One that is held could have been awaited later: the failure is the kernel's own. One that is dropped is named."""
+
+    def dropped():
+        turn()
+        raise KeyError("own")
+
+    async def held():
+        request = turn()
+        if request is not None:
+            raise KeyError("own")
+        await request
+
+    async def in_a_list():
+        requests = [turn()]
+        raise KeyError(f"own, {len(requests)}")
+
+    host = Host()
+    error = host.run(host.grid({"dropped": dropped, "held": held, "in a list": in_a_list}[how], 1, 1)).error
+    assert isinstance(error, MissingAwait) == ("asked for turn" in str(error)) == (how == "dropped")
+    assert "raised KeyError: 'own" in str(error)
+
+
 def test_an_earlier_request_awaited_again_does_not_hide_one_that_is_owed():
     """Awaiting an old request while a new one is owed is found too."""
 
