@@ -202,12 +202,17 @@ def _declares(text: str, name: str) -> bool:
 
 
 def noted_kernels(text: str, known: dict[str, bool]) -> dict[str, bool]:
-    """Return the names of kernels, and whether they are nothing else: overloads, members, variables, our functions."""
+    """Return the names of kernels, and whether they are nothing else: overloads, members, variables, our functions.
+
+    Where one may be something else anywhere, in a scope of its own, only the compiler knows what a call is of.
+    """
     kernels = Counter(_KERNEL.findall(text))
     made = dict(known)
     for name in {*known, *kernels}:
-        declared = re.findall(rf"(?:\b(\w+)\s|[*&>])[\s*&]*\b{name}\s*[(=;,{{\[:]", text)
+        declared = re.findall(rf"(?:\b(\w+)\s|[*&>.])[\s*&]*\b{name}\s*[()=;,{{\[:]", text)
         others = len(declared) - sum(each in _NO_TYPES for each in declared) > kernels[name]
+        # In brackets, as a binding; behind a comma or a type in parentheses; by `using`.
+        others |= bool(re.search(rf"\[[^][;]*\b{name}\b|[),]\s*{name}\s*[;=](?!=)|\busing\b[^;]*\b{name}\b", text))
         made[name] = made.get(name, name not in _of_headers()) and not others
     return made
 

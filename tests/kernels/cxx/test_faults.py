@@ -11,6 +11,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.errors import AtopsError, CompilationError, KernelAssert, KernelDeadlock, LaunchFailure
+from atops.kernels.cxx.declarations import noted_kernels
 from tests.every import every
 
 TRANSFER = "tops_dte_ctx_t c; tops::dte_scope s(c); __local__ float t[64];"
@@ -119,6 +120,28 @@ def test_what_is_called_as_a_kernel_is_and_is_none() -> None:
     text += "__global__ void h(int *x) { auto one = [=](int y) { x[0] = y; }; one(3); }\n"
     text += "void launches(int *x) { one<<<1, 2>>>(x); if (x) one<<<1, 2>>>(x); }\n"
     k.compile_source(text, "test.tops")
+
+
+SOMETHING_ELSE = {
+    "a pointer to a function": "void f(void (*one)(int *), int *x) { one(x); }",
+    "a reference to one": "void f(void (&one)(int *), int *x) { one(x); }",
+    "the last parameter": "template <class F> void f(int *x, F one) { one(x); }",
+    "a pack": "template <class... F> void f(F... one) { g(one...); }",
+    "a binding": "void f() { auto [two, one] = g(); one(3); }",
+    "a capture": "void f() { [one = g()] { one(3); }(); }",
+    "of a type in parentheses": "void f() { decltype(g()) one = g(); one(3); }",
+    "the second of a declaration": "void f() { F two, one; one(3); }",
+    "a function of another text": "using other::one; void f() { one(3); }",
+    "a member of another": "void f(A a) { a. one(3); }",
+}
+
+
+@every("line", [*SOMETHING_ELSE.values(), ""])
+def test_where_a_kernels_name_may_be_something_else(line: str) -> None:
+    """No call is refused there; it is where a launch, an address and a call are all that has the name."""
+    text = "template <class T> __global__ void one(T *x) {}\nint main() { one<<<1, 2>>>(x); if (x) one(x);\n"
+    text += "topsLaunchKernel((const void *)one, 1, 2); return 0; }\n"
+    assert noted_kernels(text + line, {}) == {"one": not line}
 
 
 @pytest.mark.slow
