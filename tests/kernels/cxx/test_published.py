@@ -262,6 +262,7 @@ __global__ void f(float *x, __half *y, int *counts) {
     cast<short, int>(to, from);
     counts[0] = tcle::popc_mb<0>(v > V(100.f)), counts[1] = to[100];
     counts[2] = int(tcle::extract<__vector float, 3>(v)[1]);
+    counts[3] = int(rsqrtf(0.0625f) + rsqrtf(1));
 }
 """
 
@@ -271,7 +272,7 @@ def test_names_of_older_published_headers(run: Callable[..., Any]) -> None:
     """Pointers to the halves of vectors, scatters whose value comes first, conversions by sizes of unified types."""
     made = k.compile_source(OLDER, "older.tops").module()
     x = np.arange(128, dtype=np.float32)
-    given = (x, np.zeros(256, np.float16), np.zeros(3, np.int32))
+    given = (x, np.zeros(256, np.float16), np.zeros(4, np.int32))
     assert np.array_equal(run("", "f", (1, 1), *given, module=made), np.roll(x, 64))
     assert (run("", "f", (1, 1), *given, fetch=1, module=made).view(np.float32) == 7).all()
-    assert run("", "f", (1, 1), *given, fetch=2, module=made).tolist() == [27, -100, 97]
+    assert run("", "f", (1, 1), *given, fetch=2, module=made).tolist() == [27, -100, 97, 5]
