@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from atops.base.errors import CompilationError, InvalidOption, NotSupported
+from atops.base.errors import CompilationError, InvalidOption, InvalidValue, NotSupported
 from atops.kernels.programs.program import compile_source
 from atops.kernels.source.diagnostics import SourceText
 from atops.kernels.source.front_end import is_cxx
@@ -50,7 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
         compiled = compile_source(text, path.name, options, texts)
         if arguments.image:
             compiled.image().save(arguments.image)
-    except NotSupported as error:
+    except (NotSupported, InvalidValue) as error:
         return _refused(str(error))
     except CompilationError as error:
         print(error, file=sys.stderr)

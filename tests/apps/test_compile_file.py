@@ -76,6 +76,7 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         ([tmp_path / "missing.tops"], "No such file or directory"),
         ([binary], "no text in UTF-8"),
+        ([good, "-I", tmp_path / "nowhere"], "error: -I expects a folder, got '"),
         ([good, "-D2=3"], "good.py: error: macro name '2' is no identifier"),
         ([good, "-o", tmp_path / "no" / "image"], "No such file or directory"),
     ):

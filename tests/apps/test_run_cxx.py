@@ -344,3 +344,5 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     ended = atops_run("kernels/main.cpp", cwd=tmp_path)
     assert "main.cpp:1:1: error: #include of '../utils.h': only headers" in ended.stderr
     assert "-I name more" in ended.stderr
+    ended = atops_run("-Inowhere", "kernels/main.cpp", cwd=tmp_path)
+    assert ended.returncode == 2 and "-I expects a folder, got 'nowhere'" in ended.stderr

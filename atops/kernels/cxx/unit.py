@@ -19,7 +19,7 @@ from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from platform import machine
 
-from atops.base.errors import CompilationError
+from atops.base.errors import CompilationError, InvalidValue
 from atops.base.locks import make_lock
 from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
@@ -208,23 +208,31 @@ class _Texts:
 
     def __init__(self, source: SourceText, headers: Mapping[str, str], root: Path) -> None:
         up = max((PurePosixPath(name).parts.count("..") for name in headers), default=0)
-        self.source, self.folder = source, root.joinpath(*["below"] * up)  # where `../` still is in `root`
+        below = "below"
+        while any(below in name for name in headers):
+            below += "_"
+        self.source, self.folder = source, root.joinpath(*[below] * up)  # where `../` still is in `root`
         self.folder.mkdir(parents=True, exist_ok=True)
         self.texts = {source.name: source}
-        written: dict[str, Path] = {}
         self.stand_ins: set[str] = set()  # headers that were put where the chip's are missing
+        files: dict[Path, SourceText] = {}
         for name, text in headers.items():
             parts = PurePosixPath(name)
             if parts.is_absolute():
                 continue  # no name of a header: an include of it finds nothing
             path = Path(posixpath.normpath(self.folder / parts))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if text in written:
-                os.link(written[text], path)  # by another name; `#pragma once` knows it again
-            else:
-                path.write_text(text)
-                written[text] = path
-            self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found from the folder
+            files[path] = self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found
+        written: dict[str, Path] = {}
+        for path, header in files.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if header.text in written:
+                    os.link(written[header.text], path)  # by another name; `#pragma once` knows it again
+                else:
+                    path.write_text(header.text)
+                    written[header.text] = path
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                raise InvalidValue(f"headers: {header.name!r} is a text, or lies below one, and a folder") from None
 
     @property
     def names(self) -> list[str]:

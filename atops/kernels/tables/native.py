@@ -39,7 +39,8 @@ MISSING: Final[Mapping[str, str]] = MappingProxyType(
 DIFFERENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "f<<<grid, block, bytes>>>(x)": "host code of a whole program only; a module's kernels are launched with "
-        "`stream.launch`, and a kernel that launches is a fault. One that is called as a function is an error",
+        "`stream.launch`, and a kernel that launches is a fault. One that is called as a function is an error, "
+        "if nothing else in the text may have its name",
         "the call of a `__global__` function is asynchronous": "as above",
         "__device__ T f(T x)": "the host's code may call it, too",
         "__host__ T f(T x)": "a kernel may call it, too, if it calls nothing of the runtime API",

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
-from atops.base.errors import CompilationError, InvalidOption
+from atops.base.errors import CompilationError, InvalidOption, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.kernels.cxx.unit import CxxUnit, read_cxx
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
@@ -28,8 +28,8 @@ def built(path: Path, options: list[str], folders: Sequence[str] = (), watched: 
 
     `watched`: every access of its kernels is seen, for strict mode and the detectors.
 
-    Raises CompilationError with the compiler's words in the file's own lines, InvalidOption, NotSupported without a
-    compiler, OSError.
+    Raises CompilationError with the compiler's words in the file's own lines, InvalidOption, InvalidValue for a folder
+    that is none, NotSupported without a compiler, OSError.
     """
     log = DiagnosticLog()
     parsed = parse_options(options, path.name, log)
@@ -49,10 +49,14 @@ def included(
     """Return the texts that a file may include, by the names by which it does, as far as they are mentioned.
 
     They lie in its folder and in `folders`, and below: `../utils.h` is one of the folder above, if that is given.
+
+    Raises InvalidValue where one of `folders` is none.
     """
     near = _texts_of(path.parent, suffixes)
     near.pop(path.name, None)
     for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise InvalidValue(f"-I expects a folder, got {str(folder)!r}")
         for name, each in _texts_of(folder, suffixes).items():
             near.setdefault(name, each)
             near.setdefault(Path(os.path.relpath(folder / name, path.parent)).as_posix(), each)
@@ -93,7 +97,8 @@ def run_cxx(
     `trace` is the file that its trace is written to, `profile`: figures are printed at the end. In strict mode and with
     the detectors, as the environment asks, its kernels are watched. It may include texts of `folders`, too.
 
-    Raises NotSupported without a compiler, OSError where the file cannot be read.
+    Raises NotSupported without a compiler, InvalidValue for a folder that is none, OSError where the file cannot be
+    read.
     """
     options = EmulatorOptions.from_environment()
     if trace is not None:
