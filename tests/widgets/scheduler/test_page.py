@@ -70,7 +70,7 @@ def test_the_pointer_picks_and_goes_back_to_a_step(host: Host) -> None:
     shown.click(0, 0, "atops-option-1")
     shown.until("view.run.position === 1")
     shown.click(0, 0, "atops-finish")
-    shown.until("view.run.over")
+    shown.until("view.run.over && view.rects.filter((rect) => rect.picked).length > 3")  # drawn, too
     spot = shown.get("view.rects.filter((rect) => rect.picked)[3]")
     shown.click(spot["x"] + 5, spot["y"] + 5)
     shown.until("view.run.position === 3 && view.rects.some((rect) => !rect.past)")
