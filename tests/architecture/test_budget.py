@@ -36,7 +36,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.tops.program.lines": "asked by calls and by launches, and neither is the other's idea",
     "atops.kernels.timing": "what a user names, and no other function of kernels is like it",
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
-    "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.races.signal_writes": "one idea: who wrote a kernel signal, which has no bytes to keep a history of",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",

@@ -5,8 +5,6 @@ Figures are the architecture's. What kernels take is in `device/cost.py`; what t
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +33,10 @@ Legs = tuple[Leg, ...]  # what a command does, one after another; none takes no 
 
 def legs_ns(legs: Legs) -> int:
     """Return the nanoseconds of legs that follow one another: the exact sum, rounded up once."""
-    return math.ceil(sum((Fraction(leg.nbytes * SECOND, leg.bandwidth) for leg in legs), Fraction()))
+    above, below = 0, 1  # of the sum, as a fraction
+    for nbytes, bandwidth in legs:
+        above, below = above * bandwidth + nbytes * SECOND * below, below * bandwidth
+    return -(-above // below)
 
 
 # ---- what moves over what
