@@ -35,6 +35,7 @@ SLOT_SHIFT = 36
 SLOT = 1 << SLOT_SHIFT
 # Device d owns slot 2 * d + 1 of the 40-bit space; host memory has the even slots, the first from 4 GiB up.
 WINDOWS = ((4 << 30, SLOT), *((2 * slot * SLOT, (2 * slot + 1) * SLOT) for slot in range(1, 8)))
+NONE: SortedDict[int, Allocation] = SortedDict()  # of the boards that have no host memory, which are most: stays empty
 
 
 def device_base(device: int) -> int:
@@ -75,8 +76,7 @@ class HostMemory:
         self._windows: list[Banks] = []  # opened as they are needed
         self._live: dict[int, tuple[_Kind, Allocation]] = {}
         self._returned: deque[tuple[_Kind, Allocation]] = deque()
-        self._by_device: SortedDict[int, Allocation] = SortedDict()
-        self._by_host: SortedDict[int, Allocation] = SortedDict()
+        self._by_device = self._by_host = NONE  # each board's own from its first allocation on
         self._bytes = dict.fromkeys(_Kind, 0)
         self._closed = False
 
@@ -187,6 +187,8 @@ class HostMemory:
             if self._closed:
                 raise NotInitialized("the host memory of this board is closed")
             self._settle()
+            if self._by_host is NONE:
+                self._by_device, self._by_host = SortedDict(), SortedDict()
             near = self._below(self._by_host, host + max(data.size, 1) - 1)
             if near is not None and host < near.host_address + max(near.size, 1):
                 error = InvalidValue(f"{data.size} bytes at host address {host:#x} overlap {near!r}; memory is "
