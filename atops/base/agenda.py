@@ -171,11 +171,14 @@ class Agenda:
         try:
             for made in range(1, most):  # noqa: B007  # how far it came counts
                 count = len(names)
-                index = among(names, self.transfers) if self.transfers else int(draw() * count)
+                if self.transfers:
+                    index = among(names, self.transfers)
+                    if names[index][0] == TRANSFER:
+                        self.transfers -= 1
+                else:
+                    index = int(draw() * count)
                 self.current = name = take(index)
                 note((name, index, count))
-                if name[0] == TRANSFER:
-                    self.transfers -= 1
                 take_step(index)()
                 if self.others or urgent or not names:
                     break

@@ -294,7 +294,8 @@ class DteEvent(Request):
         with _lock:
             self.state = MOVED
             waiters, self.waiters = self.waiters, []
-        wake(waiters)
+        if waiters:
+            wake(waiters)
 
     def _tell(self, footprint: Footprint) -> None:
         """Tell what the step touches that moves the bytes."""
