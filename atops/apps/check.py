@@ -16,6 +16,7 @@ from atops.base.errors import InvalidValue, UsageError
 from atops.base.options import VARIABLES
 from atops.checking.check import Checking, StrategyName
 from atops.runtime.schedules.host import Backend
+from atops.tops.program.command import is_cxx
 
 __all__ = ("add_arguments", "main", "program_of")
 
@@ -93,9 +94,15 @@ def _checked(arguments: Any) -> int:
 def program_of(path: str, name: str) -> Any:
     """Return a function of a script, or one that runs all of it, named after the file, for no name.
 
-    The script's folder is where it imports from. Raises OSError, SyntaxError, InvalidValue where there is no such
-    function, and what the script itself raises as it is read for one.
+    The script's folder is where it imports from. Raises UsageError for a C++ program, OSError, SyntaxError,
+    InvalidValue where there is no such function, and what the script itself raises as it is read for one.
     """
+    if is_cxx(path):
+        raise UsageError(
+            f"{path} is a C++ program, which runs in a process of its own, in whatever order its threads take: "
+            "`atops run --detect` reports its races in one run. To check its kernels under many schedules, launch them "
+            "from Python: `module = atops.kernels.compile_source(text)`"
+        )
     with open(path, "rb") as file:
         code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))

@@ -88,6 +88,7 @@ def test_functions_of_a_script(script, capsys):
     [
         ("nowhere.py", (), "No such file"),
         ("program.py:nothing", (), "no function 'nothing'"),
+        ("program.cpp", (), "is a C++ program"),
         ("program.py", ("--schedules", "0"), "schedules is 0"),
     ],
 )
