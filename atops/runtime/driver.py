@@ -47,7 +47,7 @@ class Driver(InProcess):
         if not isinstance(name, str):
             raise InvalidType(f"the name of a driver is {name!r}; expected a str")
         self._entered = False
-        self._board = Board(self, options_of(options), name, executor)
+        self._board = Board(self, options_of(options), str.__str__(name), executor)
         self._board.announce()
 
     # ---- lifecycle

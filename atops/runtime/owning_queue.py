@@ -90,7 +90,7 @@ class OwningQueue(DrainedQueue):
             blocking=not nonblocking,
             null=null,
             capacity=None if capacity is None else Capacity(capacity, context.board),
-            label=name,
+            label=str.__str__(name),  # of a subclass, the characters alone: labels are written with no program code
             cluster_mask=cluster_mask,
             sip_mask=sip_mask,
         )

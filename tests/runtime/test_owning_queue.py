@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.errors import InvalidHandle, InvalidType
+from atops.base.errors import InvalidHandle, InvalidType, PriorLaunchFailure
 from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch, board, device
 
@@ -24,6 +24,30 @@ def test_a_stream_is_the_same_as_long_as_it_is_held():
         with stream:
             assert here.current_stream is stream
         assert here.null_stream is here.null_stream is here.null_stream.call(int).stream
+
+
+def test_a_name_is_its_characters():
+    """A str of the program's own class is written into labels and messages without calling any code of it."""
+
+    class Own(str):
+        def __format__(self, *spec: object) -> str:
+            raise ZeroDivisionError
+
+        __str__ = __repr__ = __hash__ = __format__  # type: ignore[assignment]
+
+    driver = atops.Driver(atops.EmulatorOptions(trace=100), name=Own("serving"))
+    try:
+        stream = atops.Device(0, driver).create_stream(name=Own("load"))
+        stream.call(_divide)
+        with pytest.raises(PriorLaunchFailure, match="^load skipped"):
+            stream.call(int).wait_sync(PATIENCE)
+        assert "serving" in repr(driver) and type(stream.label) is str
+    finally:
+        driver.close()
+
+
+def _divide() -> float:
+    return 1 / 0
 
 
 def test_a_dropped_stream_does_its_work_and_is_there_again():
