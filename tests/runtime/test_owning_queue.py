@@ -39,7 +39,7 @@ def test_a_name_is_its_characters():
     try:
         stream = atops.Device(0, driver).create_stream(name=Own("load"))
         stream.call(_divide)
-        with pytest.raises(PriorLaunchFailure, match="^load skipped"):
+        with pytest.raises(PriorLaunchFailure, match=r"^load skipped"):
             stream.call(int).wait_sync(PATIENCE)
         assert "serving" in repr(driver) and type(stream.label) is str
     finally:
