@@ -39,7 +39,7 @@ from atops.runtime.races.command_clock import (
 from atops.runtime.races.command_order import CommandOrder
 from atops.runtime.races.deadlocks import deadlock_of
 from atops.runtime.races.fresh_memory import FreshMemory
-from atops.runtime.races.inversions import Inversions
+from atops.runtime.races.inversions import WAITS, Inversions
 from atops.runtime.races.report import Findings
 from atops.runtime.races.signal_writes import SignalWrites
 from atops.runtime.races.stalls import Stalls, ended_by, note_write, races_of, side_of
@@ -167,7 +167,8 @@ class CommandDetector(CommandOrder):
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
                 self._late += self._fresh.begins(epoch, kind, [*row.touches(command)])
-            self._late += self._inversions.begins(item)
+            if self._inversions.waits or kind in WAITS:
+                self._late += self._inversions.begins(item)
             changed = self._memory.begins(epoch) if kind is Copy else None
         if found or changed is not None or self._late:
             self._tell(item, found, changed)

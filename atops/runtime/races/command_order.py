@@ -88,10 +88,13 @@ class CommandOrder:
             if last.told is not None:
                 last.complete()
             self._running.pop(last.seq, None)  # a launch that could not begin, or was abandoned
-            epoch.own, epoch.left_at = last.own, last.left_at
+            epoch.own = last.own
+            if last.left_at:
+                epoch.left_at = last.left_at
             if epoch.host is not last.host:
                 epoch.host = newer(epoch.host, last.host)
-        epoch.left_at = max(epoch.left_at, clock.left_at)
+        if clock.left_at > epoch.left_at:
+            epoch.left_at = clock.left_at
         if epoch.after:
             for over in _epochs_of(epoch.after, epoch):
                 epoch.come_after(over)

@@ -22,7 +22,7 @@ from atops.runtime.races.wording import api_of, line_of
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("INVERSION", "Inversions")
+__all__ = ("INVERSION", "WAITS", "Inversions")
 
 INVERSION: Final = "priority inversion"
 COPIES: Final = (Copy, ScatteredCopy)
@@ -33,7 +33,7 @@ class Inversions:
     """The waits of one board for less urgent streams. The detector's lock guards all of it."""
 
     def __init__(self) -> None:
-        self._waits: list[Completion] = []
+        self.waits: list[Completion] = []  # perhaps over; where there are none, only a wait matters
 
     def begins(self, item: Completion) -> list[Race]:
         """Note that a command begins. Returns the inversions that it is part of."""
@@ -41,18 +41,18 @@ class Inversions:
         if kind in WAITS:
             if item.queue.priority >= 0 or (kind is WaitEvent and not _is_urgent(item)):
                 return []  # nothing is less urgent than 0
-            self._waits.append(item)
+            self.waits.append(item)
             behind = [(item, low) for low in _standing(item)]
             return [
                 _told(high, work, low)
                 for high, low in behind for work in _at_work(low) if _between(high.queue, work.queue, low.queue)
             ]  # fmt: skip
-        if not self._waits or (kind not in COPIES and kind is not Launch):
+        if not self.waits or (kind not in COPIES and kind is not Launch):
             return []
-        self._waits = [each for each in self._waits if not each.over]
+        self.waits = [each for each in self.waits if not each.over]
         return [
             _told(high, item, low)
-            for high in self._waits for low in _standing(high)
+            for high in self.waits for low in _standing(high)
             if _between(high.queue, item.queue, low.queue) and _compete(item, low)
         ]  # fmt: skip
 
