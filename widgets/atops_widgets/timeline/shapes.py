@@ -229,7 +229,7 @@ def _alike(pixels: Column, look: Column, width: int) -> tuple[Column, Column]:
 
 
 CHUNK: Final = 8192  # records
-PART: Final = 512  # records of the parts of the newest chunk; one that is not full is made anew for each picture
+PART: Final = 512  # records of a part of the newest chunk, at least; what is newer is made anew for each picture
 PER_CELL: Final = 8  # records for each cell in time that a chunk is gathered into at first
 NOTHING: Final = np.zeros(0, np.int64)
 
@@ -297,9 +297,9 @@ class Pyramid:
             self._taken += CHUNK
             self._parts.clear()
         self._parted = max(self._parted, self._taken)
-        while end - self._parted >= PART:
-            self._parts.append(self._chunk(records, self._parted, self._parted + PART))
-            self._parted += PART
+        if end - self._parted >= PART:
+            self._parts.append(self._chunk(records, self._parted, end))
+            self._parted = end
         self._open = self._chunk(records, self._parted, end) if end > self._parted else None
 
     def view(
