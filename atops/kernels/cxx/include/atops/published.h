@@ -119,6 +119,12 @@ inline T remainder(T x, T y) {
         return T(::fmod(double(x), double(y)));
 }
 
+// Bytes at any address, copied by an assignment: watched, g++ tells of that, and of no `__builtin_memcpy` that it spells out.
+template <size_t BYTES>
+struct Raw {
+    unsigned char bytes[BYTES];
+};
+
 }  // namespace atops
 
 // Of the device's mathematics, not of the C library's. A template: a program's own function of that name comes first.
@@ -175,13 +181,11 @@ using vbool256_t = atops::Mask<1, 512>;
 
 template <class V>
 inline V vload(const void *from) {
-    V made;
-    __builtin_memcpy(&made, from, sizeof made);
-    return made;
+    return __builtin_bit_cast(V, *static_cast<const atops::Raw<sizeof(V)> *>(from));
 }
 template <class V>
 inline void vstore(const V &value, void *to) {
-    __builtin_memcpy(to, &value, sizeof value);
+    *static_cast<atops::Raw<sizeof(V)> *>(to) = __builtin_bit_cast(atops::Raw<sizeof(V)>, value);
 }
 template <class V, class T>
 inline V vbroadcast(T value) { return V(typename V::Element(value)); }
@@ -357,6 +361,7 @@ inline void vscatter(const void *base, const V &value, const Offsets &bytes) {
 // address and number of bytes, that is where the second half of each vector is.
 template <class V, int STRIDES = 0>
 class leaptr {
+    using Half = atops::Raw<sizeof(V) / 2>;
     char *from, *to;
     ptrdiff_t second = 0;  // bytes from the first half of a vector to the second, where that is told
     ptrdiff_t strides[STRIDES ? STRIDES : 1] = {sizeof(V)};
@@ -379,7 +384,7 @@ class leaptr {
     V load() {
         static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
         V made = vload<V>(from);
-        if (second) __builtin_memcpy(made.lane + V::lanes / 2, from + second, sizeof made.lane / 2);
+        if (second) reinterpret_cast<Half *>(made.lane)[1] = *reinterpret_cast<const Half *>(from + second);
         from += strides[stride];
         return made;
     }
@@ -387,8 +392,8 @@ class leaptr {
     void store(const V &value) {
         static_assert(stride < (STRIDES ? STRIDES : 1), "the leaptr has fewer strides");
         if (second) {
-            __builtin_memcpy(to, value.lane, sizeof value.lane / 2);
-            __builtin_memcpy(to + second, value.lane + V::lanes / 2, sizeof value.lane / 2);
+            *reinterpret_cast<Half *>(to) = reinterpret_cast<const Half *>(value.lane)[0];
+            *reinterpret_cast<Half *>(to + second) = reinterpret_cast<const Half *>(value.lane)[1];
         } else {
             vstore(value, to);
         }
