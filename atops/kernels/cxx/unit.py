@@ -70,6 +70,7 @@ _CHIPS = re.compile(
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 # A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
 _LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
+_INCLUDED = re.compile(r"(In file included| +) from (?P<file>.+?):(?P<line>\d+)[:,]")
 _PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
 _COUNTED = re.compile(r"candidate expects (\d+) arguments?(, \d+ provided)")
 _MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'")
@@ -418,4 +419,23 @@ def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
             log.note(text, source, where)
     if failed and len(log.errors) == before:
         detail = elsewhere[0] if elsewhere else said.strip().splitlines()[-1] if said.strip() else "it said nothing"
-        log.error(f"the compiler refuses it: {detail}", texts.source)
+        end = SourcePosition(texts.source.text.rstrip().count("\n") + 1, 1)
+        detail, where = _behind(said, texts) or (detail, end)
+        log.error(f"the compiler refuses it: {detail}", texts.source, where)
+
+
+def _behind(said: str, texts: _Texts) -> tuple[str, SourcePosition] | None:
+    """Return an error that is in no line of the program, and the line that it comes from: an include, an open brace."""
+    within, wrong = None, ""
+    for line in said.splitlines():
+        if included := _INCLUDED.match(line):
+            if texts.of(included["file"]) is texts.source:
+                within = SourcePosition(int(included["line"]), 1)
+        elif found := _SAID.match(line):
+            if found["kind"].endswith("error"):
+                wrong = found["text"]
+                if within is not None and found["file"] != "registration":
+                    return wrong, within
+            elif found["kind"] == "note" and wrong and texts.of(found["file"]) is texts.source:
+                return wrong, SourcePosition(int(found["line"]), int(found["column"] or 1))
+    return None

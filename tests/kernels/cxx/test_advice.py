@@ -81,6 +81,15 @@ def test_arguments_that_the_compiler_counts() -> None:
             k.compile_source(CANDIDATES.replace(CALL, given), "f.tops")
 
 
+def test_what_is_wrong_behind_the_text_has_a_line_of_it() -> None:
+    """The brace that nothing closes, the line that includes a header, or else the last one."""
+    kernel = "__global__ void f(int *x) { x[0] = 1; }\n"
+    for text, line in {f"\nnamespace a {{\n{kernel}": 2, f"{kernel}void g() {{\n#include <tops.h>\n}}\n": 3,
+                       f"{kernel}struct S {{}}\n": 2}.items():  # fmt: skip
+        with pytest.raises(CompilationError, match=rf"^f.tops:{line}:\d+: error: "):
+            k.compile_source(text, "f.tops")
+
+
 def test_templates_of_kernels_only() -> None:
     """They are no kernels: a warning says how to make one."""
     text = "template <class T> __global__ void scale(T *x) { x[0] = 1; }\n"

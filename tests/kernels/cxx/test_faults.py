@@ -24,7 +24,7 @@ WRONG = {
     "least": ("volatile int l = -2147483647 - 1, m = -1; x[0] = l / m;", LaunchFailure, "or the least one by -1"),
     "jump": ("void (*volatile f)() = (void (*)())16; f(); x[0] = 1;", LaunchFailure,
              "at test.tops:7: called a function at 0x10, where no code is"),
-    "trap": ("__builtin_trap();", LaunchFailure, "trap of the compiler"),
+    "trap": ("__builtin_trap();", LaunchFailure, "ran into a trap: __builtin_trap"),
     "beyond": (TRANSFER + "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x + 4, 64));", LaunchFailure,
                "src has 256 bytes, 16 past the end of"),
     "own": ("tops_dte_ctx_t c; tops::dte_scope s(c); float t[64];"

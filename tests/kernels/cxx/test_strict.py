@@ -53,8 +53,9 @@ BOUNDS = {
     "an_object": (f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 16), tops::mdspan(x, 16));",
                   f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 8), tops::mdspan(x, 8));",
                   "stores 64 bytes, 32 past the end of the 32 bytes of local memory declared"),
-    "a_vector": ("__vector4 float v(0); tops::vstore(v, y);", f"{CONTEXT}__local__ float t[128]; __vector4 float v(me); "
-                 "tops::vstore(v, t); tops::memcpy(c, tops::mdspan(x + me, 1), tops::mdspan(t + me, 1));",
+    "a_vector": ("tops::vstore((__vector4 float)(0.0f), y);", f"{CONTEXT}__local__ float t[128]; "
+                 "tops::vstore((__vector4 float)(float(me)), t); "
+                 "tops::memcpy(c, tops::mdspan(x + me, 1), tops::mdspan(t + me, 1));",
                  "stores 512 bytes, 256 past the end of <Allocation"),
     "null": ("float *p = 0; x[me] = *p;", "x[me] = 0;", "read from a null pointer"),
     "wild": ("float *p = (float *)0x712345678000; x[me] = *p;", "x[me] = 0;", "where no memory of the kernel is"),

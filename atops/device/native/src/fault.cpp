@@ -157,7 +157,7 @@ void handle(int number, siginfo_t *info, void *context) {
     } else {
         pending = Fault::launch_failure;
         const char *what = number == SIGFPE ? "divided an integer by zero, or the least one by -1"
-                           : number == SIGILL || number == SIGTRAP ? "ran into a trap of the compiler: what its C++ "
+                           : number == SIGILL || number == SIGTRAP ? "ran into a trap: __builtin_trap(), or what its C++ "
                                                                      "does there is not defined" : "stopped";
         snprintf(said, sizeof said, "%s", what);
     }
