@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from atops.bridge.declarations import Function
 from atops.tops.header.functions import FUNCTIONS
 from tests.apps.test_run import atops_run, python
+from tests.runtime.child import environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cxx"
 HEADERS = ("tops/tops_runtime.h", "tops/topsrtc.h", "cstdio", "thread", "vector", "atomic")
@@ -346,3 +349,15 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     assert "-I name more" in ended.stderr
     ended = atops_run("-Inowhere", "kernels/main.cpp", cwd=tmp_path)
     assert ended.returncode == 2 and "-I expects a folder, got 'nowhere'" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_program_ends_with_the_process_that_runs_it(tmp_path: Path) -> None:
+    """Its standard output, which both have, is closed then, though it would go on for ever."""
+    text = '#include <cstdio>\nvolatile int on = 1;\nint main() { puts("on"); while (on) {} }\n'
+    (tmp_path / "endless.cpp").write_text(text)
+    command = [sys.executable, "-m", "atops", "run", "endless.cpp"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment({}), stdout=subprocess.PIPE) as runs:
+        assert runs.stdout is not None and runs.stdout.readline() == b"on\n"
+        runs.terminate()
+        assert runs.stdout.read() == b""

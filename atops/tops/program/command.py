@@ -110,9 +110,9 @@ def run_cxx(
         print(error, file=sys.stderr)
         return 1
     how = "profile" if profile else "plain"
-    command = [sys.executable, "-m", "atops.tops.program.worker", str(unit.path), how, path, *arguments]
+    command = [sys.executable, "-m", "atops.tops.program.worker", str(os.getpid()), str(unit.path), how, path]
     traced = {} if trace is None else {"ATOPS_TRACE": os.path.abspath(trace)}
-    worker = subprocess.Popen(command, env={**os.environ, **traced})
+    worker = subprocess.Popen([*command, *arguments], env={**os.environ, **traced})
     while True:
         try:
             code = worker.wait()

@@ -1,7 +1,8 @@
 """The process in which the `main` of a C++ program runs, on an emulated board of its own.
 
-`python -m atops.tops.program.worker MODULE plain|profile NAME [ARGS ...]` is started by `atops run`. A crash costs this
-process only. At its end, which `exit` is, too, the trace that ATOPS_TRACE asks for is written.
+`python -m atops.tops.program.worker PARENT MODULE plain|profile NAME [ARGS ...]` is started by `atops run`, the process
+of number PARENT. A crash costs this process only; when its parent ends, however that is, it ends, too. At its own end,
+which `exit` is, too, the trace that ATOPS_TRACE asks for is written.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from atops.tops.program.lines import CallLines
 
 __all__ = ("main",)
 
+PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 LINES = 1  # C's _IOLBF: what is printed comes out line by line
 AT_EXIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 KEPT: list[object] = []  # what C calls
@@ -45,10 +47,11 @@ class _Host(ctypes.Structure):
 
 def main(arguments: list[str]) -> int:
     """Run a program. Returns what its `main` returns."""
-    path, how, name, *given = arguments
+    parent, path, how, name, *given = arguments
+    libc = ctypes.CDLL(None)
+    _end_with(int(parent), libc)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
-    libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
     finish = _finishing(libc, how == "profile")
     module = load_module(Path(path))
@@ -69,6 +72,13 @@ def main(arguments: list[str]) -> int:
     finish(None)
     del functions
     return code & 0xFF
+
+
+def _end_with(parent: int, libc: ctypes.CDLL) -> None:
+    """Have the system end this process when its parent ends: a program may go on for ever."""
+    libc.prctl(PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != parent:  # it has ended already
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _called_in_main(name: str, call: Callable[[], Any]) -> Any:
