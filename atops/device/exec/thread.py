@@ -49,7 +49,6 @@ __all__ = (
 
 KernelCoroutine: TypeAlias = Coroutine[object, None, object]  # yields what it awaits, as a rule Requests
 
-new_object = object.__new__
 MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
 
 
@@ -278,7 +277,7 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
     threads = []
     for linear, index in enumerate(grid.thread_indices):
         sip = sips[linear]
-        thread = new_object(KernelThread)
+        thread = KernelThread()
         thread.block = block
         thread.grid = grid
         thread.linear = linear

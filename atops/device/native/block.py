@@ -296,8 +296,11 @@ class NativeBlock(Block):
             plan = self._planned(entry)
         self._plan, self._watching = plan, plan.watching
         # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
-        kept = [_pads(each.cluster, _sips_of(each)) for each in blocks]
-        places = b"".join([_INDEX.pack(*each.index) + pads.packed for each, pads in zip(blocks, kept, strict=True)])
+        kept, places = [], b""
+        for each in blocks:
+            pads = _pads(each.cluster, _sips_of(each))
+            places += _INDEX.pack(*each.index) + pads.packed
+            kept.append(pads)
         seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
         return *plan.run_of(places, len(blocks), seed), (plan, entry, kept)
 
