@@ -9,7 +9,9 @@ import _ctypes
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import weakref
@@ -31,6 +33,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
+from typing import Final
 
 from atops.base.errors import IllegalState
 from atops.base.locks import fork_safe
@@ -38,7 +41,8 @@ from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept,
 
 __all__ = (
     "CHOOSE", "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule",
-    "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "load_module", "runtime_library",
+    "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "how_loading_ends", "load_module",
+    "runtime_library",
 )  # fmt: skip
 
 VERSION = 7
@@ -330,6 +334,27 @@ def _text_of(path: Path) -> tuple[int, int, int]:
 
 def _unload(handle: int) -> None:
     _ctypes.dlclose(handle)
+
+
+INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope
+LOADS: Final = "import ctypes, sys; ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[2])"
+LOADED_S: Final = 10.0  # by then its objects are made
+
+
+def how_loading_ends(path: Path) -> str:
+    """Return what comes of a process that loads a module, such as "ended with SIGSEGV"; "" where it goes on.
+
+    Objects at file scope are made as a module is loaded, outside of every kernel, where a fault would end this process:
+    one that has any is loaded by another process first.
+    """
+    if INITIALISERS not in path.read_bytes():
+        return ""
+    command = [sys.executable, "-I", "-S", "-c", LOADS, str(_built(find_toolchain())), str(path)]
+    try:
+        code = subprocess.run(command, capture_output=True, timeout=LOADED_S, check=False).returncode
+    except subprocess.TimeoutExpired:
+        return f"took more than {LOADED_S:g} s"
+    return f"ended with {signal.Signals(-code).name}" if code < 0 else ""
 
 
 def load_module(path: Path, places: Sequence[int] | None = None) -> NativeModule:

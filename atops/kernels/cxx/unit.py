@@ -21,7 +21,7 @@ from platform import machine
 
 from atops.base.errors import CompilationError, InvalidValue
 from atops.base.locks import make_lock
-from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, load_module
+from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, how_loading_ends, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.reading import ONLY, outside, read_outside
@@ -178,7 +178,7 @@ def _built(
         if len(log.errors) > before:
             return None
         made = _compile(toolchain, found, texts, options, log, flags)
-        if made is None:
+        if made is None or (not program and not _loads(made, source, log)):
             return None
         notes = json.dumps([[astuple(each) for each in found.kernels], [astuple(each) for each in log.entries]])
         return Kept(keep(key, made, notes), notes)
@@ -340,6 +340,17 @@ def _compile(
     if not made.exists():
         raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
     return made
+
+
+def _loads(made: Path, source: SourceText, log: DiagnosticLog) -> bool:
+    """Tell whether a module can be loaded; `log` says why where it cannot."""
+    if end := how_loading_ends(made):
+        log.error(
+            f"its objects at file scope cannot be made: loading it {end}. Contexts of the DTE, their scopes and "
+            "barriers are made in kernels; an initialiser uses what is made before it, and no address of the device",
+            source,
+        )  # fmt: skip
+    return not end
 
 
 def _missing(said: str) -> dict[str, str]:

@@ -75,8 +75,8 @@ def _dims(given: Any) -> dim3:
 
 
 def words_at(address: int | None, count: int) -> list[int]:
-    """Return so many words of an array of pointers or handles; none of a null pointer."""
-    return [] if not address else [each or 0 for each in (ctypes.c_void_p * count).from_address(address)]
+    """Return so many words of an array of pointers or handles; none of a null pointer, nor below one."""
+    return [] if not address or count < 1 else [each or 0 for each in (ctypes.c_void_p * count).from_address(address)]
 
 
 def _bytes_at(places: Sequence[int | None], sizes: Sequence[int]) -> bytes:
