@@ -33,7 +33,7 @@ def test_a_name_is_its_characters():
         def __format__(self, *spec: object) -> str:
             raise ZeroDivisionError
 
-        __str__ = __repr__ = __hash__ = __format__  # type: ignore[assignment]
+        __str__ = __repr__ = __hash__ = __format__  # type: ignore[assignment]  # what they take does not matter: each raises
 
     driver = atops.Driver(atops.EmulatorOptions(trace=100), name=Own("serving"))
     try:

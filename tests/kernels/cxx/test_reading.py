@@ -157,7 +157,7 @@ print(made.function("f"))
 
 @pytest.mark.slow
 def test_two_processes_make_the_same_at_once(tmp_path: Path, compiler: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes compile one text at once: both load a whole module, and what the cache keeps is right."""
+    """Two processes that compile one text at once load a whole module each, and the cache holds no half of one."""
     folder = tmp_path / "native"
     folder.mkdir(mode=0o700)
     for notes in cache_folder().glob("*.sum"):  # the runtime's among them, once it was made
