@@ -145,7 +145,7 @@ def test_what_learners_write_is_judged(at: int, monkeypatch: pytest.MonkeyPatch)
     exec(compile(text, name, "exec"), names)
     verdict = lesson.check(names[source.task])
     assert verdict.kind == kind, str(verdict)
-    assert kind != "never ends" or f"{name}:8" in str(verdict)
+    assert kind != "never ends" or re.search(rf"{name}:[89]\b", str(verdict))  # the loop's two lines
 
 
 @pytest.mark.parametrize("at", [
