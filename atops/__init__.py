@@ -26,10 +26,8 @@ from atops import errors, kernels
 from atops.base.dims import Dim3
 from atops.base.errors import DataRace
 from atops.base.neighbours import cure, import_of
-from atops.base.options import EmulatorOptions
+from atops.base.options import EmulatorOptions, trace_file
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
-from atops.checking.check import check
-from atops.checking.check_report import CheckFailed, CheckReport
 from atops.device.memory.value_wait import Condition
 from atops.device.races.race import Race
 from atops.kernels.launch_config import LaunchConfig
@@ -40,12 +38,12 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device, DeviceStatistics
 from atops.runtime.driver import Driver, current_driver, default_driver, report
+from atops.runtime.driver_board import STARTS, Board
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.profiling import Profile, profile
 from atops.runtime.properties import DeviceProperties
 from atops.runtime.races.report import Report
 from atops.runtime.run import run
@@ -55,6 +53,9 @@ from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:
     from atops import aml, distributed, executable, hip, tops
+    from atops.checking.check import check
+    from atops.checking.check_report import CheckFailed, CheckReport
+    from atops.runtime.profiling import Profile, profile
 
 __version__ = "0.1.0"
 
@@ -107,13 +108,29 @@ __all__ = (
     "tops",
 )
 
-LATE = frozenset(("aml", "distributed", "executable", "hip", "tops"))  # imported when first named: they are large
+# Imported when first named, as many programs never use them: packages, and what is taken out of a module.
+LATE = frozenset(("aml", "distributed", "executable", "hip", "tops"))
+TAKEN = {
+    "CheckFailed": "atops.checking.check_report",
+    "CheckReport": "atops.checking.check_report",
+    "Profile": "atops.runtime.profiling",
+    "check": "atops.checking.check",
+    "profile": "atops.runtime.profiling",
+}
 
 
 def _named_late(name: str) -> Any:
-    """Import `atops.executable` or C-style functions. Raises AttributeError, to which Python adds the nearest name."""
+    """Import `atops.executable`, C-style functions, checks or profiles.
+
+    Raises AttributeError, to which Python adds the nearest name.
+    """
     if name in LATE:
         return import_module(f"atops.{name}")
+    if name in TAKEN:
+        module = import_module(TAKEN[name])
+        if name == "check":
+            module.Check.clusters[:] = [_search_on]
+        return getattr(module, name)
     found = None if name.startswith("__") else cure("atops", name)
     if found is not None and import_of(sys._getframe(1)):
         raise ImportError(found, name=name)
@@ -124,7 +141,13 @@ def _search_on(client: Any, checking: Any) -> Any:
     return _named_late("distributed").schedules.search_on(client, checking)
 
 
-check.clusters[:] = [_search_on]
+def _profile_by_environment(board: Board) -> None:
+    """Have the process profiled where ATOPS_TRACE names a file."""
+    if trace_file():
+        import_module("atops.runtime.profiling").profile_process(board)
+
+
+STARTS.append(_profile_by_environment)
 
 if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
     __getattr__ = _named_late

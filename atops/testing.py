@@ -28,7 +28,7 @@ from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.schedules.host import inline_executor
 from atops.runtime.stream import Stream, queue_of
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 
 __all__ = ("BoardForTest", "Key", "Leaks")
 

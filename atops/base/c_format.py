@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -25,11 +24,10 @@ MOST = 4095  # characters of one conversion: what C promises at least, and so th
 _LENGTHS = MappingProxyType({"": 32, "hh": 8, "h": 16, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64})  # bits, LP64
 _WHOLE = (int, np.integer, np.bool_)
 _REAL = (float, np.floating, ml_dtypes.bfloat16)
-_SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|j|z|t|L)?(.)?", re.DOTALL)
+_SPEC = r"(?s)%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|j|z|t|L)?(.)?"
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(NamedTuple):
     """A conversion character: what it `takes` in words, and which flags and length modifiers have a meaning for it."""
 
     kind: str
@@ -61,8 +59,7 @@ CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Spec:
+class _Spec(NamedTuple):
     """One conversion of a format: as it is written, and what that says. -1 is a `*`."""
 
     text: str
@@ -107,7 +104,7 @@ def _parsed(format: str) -> tuple[str | _Spec, ...]:
 
 def _parts(format: str) -> Iterator[str | _Spec]:
     end = 0
-    for match in _SPEC.finditer(format):
+    for match in re.finditer(_SPEC, format):
         if match.start() > end:
             yield format[end : match.start()]
         end = match.end()

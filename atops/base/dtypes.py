@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import Context
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -36,8 +35,7 @@ DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
+class Element(NamedTuple):
     """An element type that the kernel language has: its name, dtype, size in bytes and TOPS C++ spelling."""
 
     name: str

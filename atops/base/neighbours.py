@@ -7,7 +7,6 @@ look at one is an AttributeError with the cure, so `hasattr` knows nothing of it
 
 from __future__ import annotations
 
-import difflib
 import dis
 import functools
 import inspect
@@ -299,7 +298,9 @@ def _wrong_call(name: str, function: Callable[..., object], given: Iterable[str]
         del parameters[0]
     for each in given:
         if each not in (names := [parameter.name for parameter in parameters]):
-            near = difflib.get_close_matches(each, names, 1)
+            from difflib import get_close_matches  # a call that is right does without it
+
+            near = get_close_matches(each, names, 1)
             instead = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(names)}"
             return f"{name}() has no argument {each!r}; {instead}"
     shown = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])

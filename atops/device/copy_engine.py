@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 
@@ -27,15 +26,19 @@ class Direction(IntEnum):
     DEVICE_TO_HOST = 2
 
 
-@dataclass(slots=True, order=True)
 class CopyJob:
     """One copy that wants an engine. `start` is called with no lock held, once, when it may run."""
 
-    priority: int
-    ticket: int
-    direction: Direction = field(compare=False)
-    start: Callable[[], None] = field(compare=False)
-    engine: int = field(default=-1, compare=False)
+    __slots__ = ("direction", "engine", "priority", "start", "ticket")
+
+    def __init__(self, priority: int, ticket: int, direction: Direction, start: Callable[[], None]) -> None:
+        self.priority, self.ticket = priority, ticket
+        self.direction, self.start = direction, start
+        self.engine = -1
+
+    def __lt__(self, other: CopyJob) -> bool:
+        """Say whether it comes first: by its priority, then its ticket."""
+        return (self.priority, self.ticket) < (other.priority, other.ticket)
 
 
 def _at_once(step: Callable[[], None], priority: int) -> None:

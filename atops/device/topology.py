@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from atops.base.errors import InvalidDevice, InvalidValue
 from atops.base.options import VARIABLES
@@ -40,8 +40,7 @@ NAMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One way from a device to another: its kind, the first device's ESL port (None elsewhere), bytes per second."""
 
     kind: LinkKind

@@ -10,9 +10,8 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -46,8 +45,7 @@ class Argument(Protocol[Arrival_co]):
         """Say what it arrives as. Nothing calls it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryArgument:
+class MemoryArgument(NamedTuple):
     """Device memory that was passed to parameter `name`: `shape` elements of `dtype` at byte `offset`."""
 
     name: str
@@ -75,8 +73,7 @@ class MemoryArgument:
         return f"{element_name(self.dtype)}{list(self.shape)} at {self.allocation.address + self.offset:#x}"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a kernel: `dtype` is that of a scalar, `memory` whether it takes device memory only.
 
     `restrict` says that no other argument may reach its memory; `elements` is the element type of that memory, if any.

@@ -55,7 +55,7 @@ from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 from atops.runtime.stream import Stream, queue_of
 from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 
 __all__ = ("Device", "DeviceStatistics", "MemoryInfo", "ThreadStreams")
 

@@ -11,8 +11,9 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from atops.base.clock import Clock, WallClock
@@ -42,7 +43,7 @@ from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.commands.events import Cancelled
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.command_trace import in_context, teller, trace_tuple
-from atops.runtime.core.commands import how_to_run
+from atops.runtime.core.commands import Run, how_to_run
 from atops.runtime.core.completion import Completion, as_failure, driver_fields
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.host_waits import standing
@@ -54,12 +55,12 @@ from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.deadlock import StallWatch, check_awaiting, check_blocking
 from atops.runtime.queues.host_functions import WAITS, warn_in_host_function
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.races.command_detector import detecting
 from atops.runtime.races.report import CLOSED
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
     from atops.runtime.driver import Driver
+    from atops.runtime.races.command_detector import CommandDetector
 
 __all__ = ("BOARDS", "DEFAULT_LOCK", "STARTS", "STARTS_LOCK", "Board", "Closing")
 
@@ -74,6 +75,14 @@ LOOPS_NS = 20_000_000  # between two looks whether an event loop has closed
 LOOK_NS = 2_000_000  # between two looks at what a close waits for
 MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
 DEFAULT_LOCK = fork_safe(threading.Lock())
+
+
+def _detecting(board: Board, runs: Mapping[type, Run]) -> tuple[CommandDetector | None, Mapping[type, Run]]:
+    """Return the detector of a board, loaded only if its options ask for one, and how its commands run."""
+    if not (board.options.detect or board.options.strict):
+        return None, runs
+    detector = import_module("atops.runtime.races.command_detector").CommandDetector(board)
+    return detector, detector.watching(runs)
 
 
 def _threads(options: EmulatorOptions) -> ThreadedExecutor:
@@ -110,7 +119,7 @@ class Board(InProcess):
         self.chooses = executor.agenda is not None  # a schedule, what comes next
         self.post: Callable[[Step], None] = executor.post
         self.now, self.offer = self.clock.now, executor.offer
-        self.detector, self.execute = detecting(self, how_to_run(self.options.clock == "virtual", self.options.strict))
+        self.detector, self.execute = _detecting(self, how_to_run(self.options.clock == "virtual", self.options.strict))
         self.lock = make_lock()  # it orders every submission, and guards every queue
         self.serial, self.seq = next(SERIALS), 0  # seq: the number of the newest command
         self.closed: AtopsError | None = None  # what to raise once it is closed

@@ -28,7 +28,7 @@ from atops.trace.join import BoardTrace, join
 from atops.trace.summary import Summary, summary
 from atops.trace.text import render_text
 
-__all__ = ("Profile", "profile")
+__all__ = ("Profile", "profile", "profile_process")
 
 MOST = 1_000_000  # records of one board, unless told otherwise: 400 bytes each
 COUNTED = "\n\nkernels by the virtual clock: transfers, barriers, vectors and k.cost; numpy on L1 and L2 is not counted"
@@ -233,11 +233,14 @@ def profile(
     return Profile(file, records=records, details=details, threads=threads)
 
 
-def _as_the_environment_says(board: Board) -> None:
-    """Begin the profile of the whole process that ATOPS_TRACE asks for, from the first board to the end."""
-    name = trace_file()
-    if not name or WHOLE:
+def profile_process(board: Board) -> None:
+    """Begin the profile of the whole process that ATOPS_TRACE asks for, from the first board to the end.
+
+    At a later board there is nothing to do. Raises InvalidValue for a file that cannot be.
+    """
+    if WHOLE:
         return
+    name = trace_file()
     try:
         begun = Profile(name.replace("%p", str(os.getpid())))
     except OSError as error:
@@ -253,6 +256,3 @@ def _end(begun: Profile) -> None:
         begun.__exit__(None, None, None)
     except OSError as error:
         print(f"atops: error: ATOPS_TRACE: {error}", file=sys.stderr)
-
-
-STARTS.append(_as_the_environment_says)

@@ -22,13 +22,13 @@ from atops.runtime.driver import Driver, current_board
 from atops.runtime.owning_queue import HIGHEST, LOWEST, OwningQueue
 from atops.runtime.queues.abort import abort_and_wait, abort_stream
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.races.command_order import StreamEnd
 from atops.runtime.stream_memory import MemoryVerbs
 from atops.runtime.stream_reports import StreamStatistics, describe, html_of, statistics_of
 from atops.runtime.stream_work import WorkVerbs
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
+    from atops.runtime.races.command_order import StreamEnd
 
 __all__ = ("PER_THREAD", "AutoSynchronize", "Stream", "queue_of", "stream_from")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import subprocess
 import sys
 from typing import Any
@@ -12,16 +12,19 @@ import pytest
 from tests.architecture.source_tree import ROOT
 
 APPS_ONLY = ("IPython", "anywidget", "ipywidgets", "numba", "onnx", "rich", "traitlets", "trio")
+LATE = (  # of which many programs need nothing: loaded when it is first named or asked for
+    "atops.checking.check", "atops.runtime.profiling", "atops.runtime.races.command_detector", "atops.tops", "difflib",
+    "html", "json",
+)  # fmt: skip
 RUNS = 3
 MOST_SECONDS = 1.5  # generous: the budget of 0.30 s is measured by the bench, and no busy machine fails a test
 
 PROBE = """
-import json, sys, threading, time
+import sys, threading, time
 start = time.process_time()
 import {package}
 seconds = time.process_time() - start
-loaded = sorted({{name.partition(".")[0] for name in sys.modules}})
-print(json.dumps(dict(seconds=seconds, threads=[t.name for t in threading.enumerate()], loaded=loaded)))
+print(dict(seconds=seconds, threads=[t.name for t in threading.enumerate()], loaded=sorted(sys.modules)))
 """
 
 
@@ -36,7 +39,7 @@ def probe(package: str) -> dict[str, Any]:
         text=True,
         timeout=60,
     )
-    return json.loads(done.stdout)
+    return ast.literal_eval(done.stdout)
 
 
 @pytest.mark.slow
@@ -46,7 +49,7 @@ def test_the_core_brings_nothing_along(record_property: pytest.FixtureRequest):
     seconds = min(run["seconds"] for run in runs)
     record_property("import_seconds", seconds)
     assert runs[0]["threads"] == ["MainThread"]
-    assert set(runs[0]["loaded"]).isdisjoint(APPS_ONLY)
+    assert not set(runs[0]["loaded"]).intersection(APPS_ONLY + LATE)
     assert seconds <= MOST_SECONDS
 
 

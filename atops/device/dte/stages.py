@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,8 +56,7 @@ Extent = Callable[[str], str]  # an extent as an expression for readers: from "i
 Mover = Callable[[Array, Array, Parameters], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
+class Take(NamedTuple):
     """What of src is moved. None stands for all of it.
 
     `extents(dst, src, turn, given)` are what is taken, `check(op, dst, src, turn, given)` returns them, too, but raises
@@ -74,8 +72,7 @@ class Take:
     offsets: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(NamedTuple):
     """What becomes of the elements that are taken. None stands for nothing.
 
     `check(op, dst, src, given)` raises; `extents(extents, given)` are what extents become, `undone` which become these.
@@ -111,8 +108,7 @@ def _put(region: Array, source: Array, extents: Extents, mover: Mover | None, gi
         mover(region, source, given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Land:
+class Land(NamedTuple):
     """Where in dst the elements come to lie.
 
     `check(op, dst, extents, given, taken)` raises where dst has no room for `extents`; `taken` says for messages what

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from atops.base.dtypes import ELEMENTS, SPELLINGS
 from atops.kernels.tables.constructs import Construct
@@ -20,8 +21,7 @@ __all__ = (
 KEYWORD_BYTES: Mapping[str, int] = MappingProxyType({"vector": 128, "vector2": 256, "vector4": 512})
 
 
-@dataclass(frozen=True, slots=True)
-class VectorForm:
+class VectorForm(NamedTuple):
     """A vector type as the text writes it: `lanes` elements of `spelling` after `keyword`, `nbytes` by sizeof."""
 
     keyword: str

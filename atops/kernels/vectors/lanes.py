@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 import reprlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import ml_dtypes
 import numpy as np
@@ -163,8 +162,7 @@ def _cast(element: np.dtype[np.generic], number: int | float) -> Any:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key.
 
     For the quick test of an access, `plain` is the element type where vectors of it can lie here, else None; the row

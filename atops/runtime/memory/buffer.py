@@ -21,7 +21,7 @@ from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
 from atops.device.memory.allocation import Allocation
 from atops.runtime.executors.executor import NOTHING, Collectable
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 
 if TYPE_CHECKING:
     from atops.kernels.arguments import Arriving

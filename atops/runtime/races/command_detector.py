@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("CommandDetector", "detecting")
+__all__ = ("CommandDetector",)
 
 # By memory, the earlier command, whether it wrote, the later one, and whether it does: the bytes.
 _Found: TypeAlias = dict[tuple[int, Epoch, bool, Epoch, bool], tuple[Allocation | str, list[tuple[int, int]]]]
@@ -551,14 +551,6 @@ NOTES: Final[Mapping[type, Callable[[CommandDetector, Epoch, Any, _Found], None]
     Launch: CommandDetector._note_launch, Call: CommandDetector._note_call,
     WriteValue: CommandDetector._note_write_value, WaitValue: CommandDetector._note_wait,
 }  # fmt: skip
-
-
-def detecting(board: Board, runs: Mapping[type, Run]) -> tuple[CommandDetector | None, Mapping[type, Run]]:
-    """Return the detector of a board, if its options ask for one, and how its commands run."""
-    if not (board.options.detect or board.options.strict):
-        return None, runs
-    detector = CommandDetector(board)
-    return detector, detector.watching(runs)
 
 
 def _freed_under(item: Completion, footprint: list[Touched]) -> list[Allocation]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import deque
@@ -95,6 +94,8 @@ class Report:
 
     def to_json(self) -> str:
         """Return all of it as JSON: places are {"file", "line", "function"}, ranges [first byte, end]."""
+        import json  # few programs ask for it
+
         return json.dumps({
             "verdict": self.verdict,
             "driver": self.driver,
