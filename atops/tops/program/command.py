@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Collection, Sequence
+import traceback
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 from atops.base.errors import CompilationError, InvalidOption, InvalidValue
@@ -14,6 +15,7 @@ from atops.base.options import EmulatorOptions
 from atops.kernels.cxx.unit import CxxUnit, read_cxx
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.options import parse_options
+from atops.tops.program.worker import run_main
 from atops.trace.file import check_target
 
 __all__ = ("HEADERS", "SUFFIXES", "built", "included", "is_cxx", "run_cxx")
@@ -109,13 +111,13 @@ def run_cxx(
     except CompilationError as error:
         print(error, file=sys.stderr)
         return 1
-    how = "profile" if profile else "plain"
-    command = [sys.executable, "-m", "atops.tops.program.worker", str(os.getpid()), str(unit.path), how, path]
-    traced = {} if trace is None else {"ATOPS_TRACE": os.path.abspath(trace)}
-    worker = subprocess.Popen([*command, *arguments], env={**os.environ, **traced})
+    if trace is not None:
+        os.environ["ATOPS_TRACE"] = os.path.abspath(trace)
+    parent = os.getpid()
+    child = _begun(lambda: run_main(parent, unit.path, path, arguments, profile))
     while True:
         try:
-            code = worker.wait()
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             break
         except KeyboardInterrupt:
             continue  # the terminal has told the program, too
@@ -124,3 +126,24 @@ def run_cxx(
     if code != -signal.SIGINT:
         print(f"atops run: {path} was ended by {signal.Signals(-code).name}", file=sys.stderr)
     return 128 - code
+
+
+def _begun(run: Callable[[], int]) -> int:
+    """Begin a process that ends with what `run` returns, or with 1 where it raises. Returns its number.
+
+    It is forked, not started anew, for all that it needs is imported here; and no thread runs here yet.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        code = run()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)
+        os._exit(code)

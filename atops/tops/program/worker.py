@@ -1,8 +1,7 @@
 """The process in which the `main` of a C++ program runs, on an emulated board of its own.
 
-`python -m atops.tops.program.worker PARENT MODULE plain|profile NAME [ARGS ...]` is started by `atops run`, the process
-of number PARENT. A crash costs this process only; when its parent ends, however that is, it ends, too. At its own end,
-which `exit` is, too, the trace that ATOPS_TRACE asks for is written.
+It is a child of `atops run`'s. A crash costs this process only; when its parent ends, however that is, it ends, too. At
+its own end, which `exit` is, too, the trace that ATOPS_TRACE asks for is written.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from atops.tops.program.callbacks import add_variables, callbacks
 from atops.tops.program.launching import add_kernels, launching
 from atops.tops.program.lines import CallLines
 
-__all__ = ("main",)
+__all__ = ("run_main",)
 
 PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 LINES = 1  # C's _IOLBF: what is printed comes out line by line
@@ -45,16 +44,18 @@ class _Host(ctypes.Structure):
     _fields_ = (("functions", ctypes.c_void_p), ("launch", LAUNCH))
 
 
-def main(arguments: list[str]) -> int:
-    """Run a program. Returns what its `main` returns."""
-    parent, path, how, name, *given = arguments
+def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profiled: bool) -> int:
+    """Run the `main` of a compiled program, the module at `path`, in this process. Returns what it returns.
+
+    `name` is the file of its source, `parent` the number of the process that this one ends with.
+    """
     libc = ctypes.CDLL(None)
-    _end_with(int(parent), libc)
+    _end_with(parent, libc)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
-    finish = _finishing(libc, how == "profile")
-    module = load_module(Path(path))
+    finish = _finishing(libc, profiled)
+    module = load_module(path)
     text = LoadedModule(module, Path(name).stem, lambda: module)
     loaded = text.on(current_device().context.chip, watched=False)
     add_variables(text)
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> int:
     functions, table = callbacks(lines)
     host = _Host(ctypes.addressof(table), launch)
     library.atops_set_host(ctypes.byref(host))
-    words = [each.encode() for each in (name, *given)]
+    words = [each.encode() for each in (name, *arguments)]
     count = len(words)
     c_words = (ctypes.c_char_p * (count + 1))(*words, None)
     code = int(_called_in_main(name, lambda: library.atops_main(count, c_words)))
@@ -117,10 +118,3 @@ def _finishing(libc: ctypes.CDLL, profiled: bool) -> Any:
     KEPT.append(called)
     libc["__cxa_atexit"](called, None, None)
     return finish
-
-
-if __name__ == "__main__":
-    ended = main(sys.argv[1:])
-    sys.stdout.flush()
-    ctypes.CDLL(None).fflush(None)
-    os._exit(ended)
