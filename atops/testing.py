@@ -23,7 +23,8 @@ from atops.runtime.board.current_device import DEFAULT
 from atops.runtime.core.completion import UNSEEN, over
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import BOARDS, Board
-from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
+from atops.runtime.executors.cycle_collector import collecting_by_steps
+from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.schedules.host import inline_executor

@@ -31,8 +31,9 @@ from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import DEFAULT, enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.driver_board import Board
+from atops.runtime.executors.cycle_collector import OLDER, collect, collecting_by_steps, setting_aside
 from atops.runtime.executors.ending import EndingTasks
-from atops.runtime.executors.inline import OLDER, collect, collecting_by_steps, keeping_selectors, setting_aside
+from atops.runtime.executors.inline_loop import keeping_selectors
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor

@@ -20,7 +20,7 @@ from atops.device.races.touches import HOST
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.driver import Driver
-from atops.runtime.executors.inline import InlineLoop
+from atops.runtime.executors.inline_loop import InlineLoop
 from atops.runtime.stream import Stream
 
 __all__ = ("TaskCalls",)

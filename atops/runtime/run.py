@@ -14,8 +14,9 @@ from atops.base.waiting.current_loop import running_loop_adapter
 from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
+from atops.runtime.executors.cycle_collector import collecting_by_steps
 from atops.runtime.executors.ending import EndingTasks
-from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
+from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.schedules.choosing import ScheduledExecutor
 from atops.runtime.schedules.fingerprint import as_recorded

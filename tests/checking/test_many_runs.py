@@ -24,7 +24,7 @@ from atops.checking.strategies.sampling import RandomRuns
 from atops.checking.strategies.strategy import CutShort, Recorder
 from atops.device import chip
 from atops.device.memory import arena
-from atops.runtime.executors import inline
+from atops.runtime.executors import inline_loop
 from tests.every import every
 
 KEPT: list[Any] = []
@@ -119,7 +119,7 @@ def test_global_memory_of_each_run_is_as_new(size: int) -> None:
     report.raise_if_failed()
     assert atops.run(main)[0] == 0
     assert not arena._kept and not arena._keepers[0]
-    assert not inline._SELECTORS and not inline._KEEPERS[0]
+    assert not inline_loop._SELECTORS and not inline_loop._KEEPERS[0]
 
 
 def test_a_pipe_that_is_kept_is_empty() -> None:

@@ -24,8 +24,10 @@ from atops.base.errors import IllegalState, NotSupported, StepLimit, WouldDeadlo
 from atops.base.footprint import RUNTIME
 from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
+from atops.runtime.executors.cycle_collector import COLLECT
 from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
-from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
+from atops.runtime.executors.inline import ENDLESS, InlineExecutor
+from atops.runtime.executors.inline_loop import InlineLoop
 from atops.runtime.executors.standing import OtherThreads, no_way_on, told_waits
 from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
 

@@ -24,8 +24,9 @@ from atops.base.errors import NotSupported, WouldDeadlock
 from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import ADAPTERS
 from atops.base.waiting.trio_loop import TrioLoop
+from atops.runtime.executors.cycle_collector import COLLECT
 from atops.runtime.executors.executor import Step
-from atops.runtime.executors.inline import COLLECT, POLLING
+from atops.runtime.executors.inline_loop import POLLING
 from atops.runtime.executors.standing import no_way_on
 from atops.runtime.schedules.choosing import ScheduledExecutor
 

@@ -24,7 +24,8 @@ from atops.base.errors import (
 )
 from atops.base.options import EmulatorOptions
 from atops.runtime.driver import board_of
-from atops.runtime.executors import inline as executors
+from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.executors.inline_loop import ChoosingDeque
 from atops.runtime.queues import deadlock
 from tests.runtime.boards import PATIENCE, Latch, add_one, broken, leftovers, suspended_forever, works
 from tests.runtime.child import run as run_child
@@ -109,7 +110,7 @@ def test_no_seed_is_first_come_first_served() -> None:
 
 def test_what_is_not_chosen_keeps_its_order() -> None:
     """The policy's number counts from what has waited longest, whatever was chosen before."""
-    ready = executors.ChoosingDeque(lambda count: min(2, count - 1), lambda: None)
+    ready = ChoosingDeque(lambda count: min(2, count - 1), lambda: None)
     ready.extend("abcde")
     assert [ready.popleft() for _ in range(5)] == ["c", "d", "e", "b", "a"]
 
@@ -222,7 +223,7 @@ def test_a_kernel_that_never_ends_does_not_stop_the_clock(
     seed: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It takes no virtual time, but a timeout ends the wait for it, at its time. No deadlock is reported."""
-    monkeypatch.setattr(executors, "ENDLESS", 50)
+    monkeypatch.setattr("atops.runtime.executors.inline.ENDLESS", 50)
 
     async def main() -> None:
         stream, loop = atops.Device(0).create_stream(), asyncio.get_running_loop()
@@ -245,7 +246,7 @@ def test_a_kernel_that_never_ends_does_not_stop_the_clock(
 
 def test_much_work_does_not_move_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many host calls the program waits for, no time passes: only kernels that go on and on move the clock."""
-    monkeypatch.setattr(executors, "ENDLESS", 50)
+    monkeypatch.setattr("atops.runtime.executors.inline.ENDLESS", 50)
 
     async def main() -> None:
         stream, loop = atops.Device(0).create_stream(), asyncio.get_running_loop()
@@ -537,7 +538,7 @@ def test_cancelling_inline(seed: int) -> None:
 
 def test_a_question_before_anything_ran() -> None:
     """The first thing that a program asks may be whether something is over."""
-    executor = executors.InlineExecutor()
+    executor = InlineExecutor()
     try:
         executor.asked_in_vain(executor)
         assert executor.questions == {id(executor): 1}

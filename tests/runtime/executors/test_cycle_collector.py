@@ -17,8 +17,8 @@ from atops import kernels as k
 from atops import tops
 from atops.base.options import EmulatorOptions
 from atops.errors import AtopsError
-from atops.runtime.executors import inline as inline_executor
-from atops.runtime.executors.inline import COLLECT, MOST_OBJECTS
+from atops.runtime.executors.cycle_collector import COLLECT, MOST_OBJECTS, OLDER
+from atops.runtime.executors.inline import InlineExecutor
 from atops.tops import aio
 from tests.every import every
 
@@ -208,12 +208,12 @@ def test_the_settings_are_back():
 def test_which_generation_is_collected(monkeypatch):
     """The youngest, each tenth time an older one, and all of them only each five-hundredth time."""
     asked = []
-    executor = inline_executor.InlineExecutor()
+    executor = InlineExecutor()
     monkeypatch.setattr(gc, "collect", asked.append)
     for _ in range(1000):
         executor.collect()
     executor.loop.close()
     everything, older = [499, 999], [at for at in range(9, 1000, 10) if at not in {499, 999}]
     assert [at for at, asks in enumerate(asked) if asks == 2 and at in everything] == everything
-    assert [asked[at] for at in older] == [inline_executor.OLDER] * len(older)
+    assert [asked[at] for at in older] == [OLDER] * len(older)
     assert all(asks == 0 for at, asks in enumerate(asked) if at % 10 != 9)
