@@ -180,6 +180,11 @@ class Kernel(Generic[P]):
         return self._uses_dynamic_shared
 
     @property
+    def needs_dynamic_shared(self) -> bool:
+        """Whether it has to be launched with a size of dynamic shared memory."""
+        return self.uses_dynamic_shared
+
+    @property
     def constant_bytes(self) -> int:
         """Return the bytes of the constants that the kernel, or a function that it calls by name, refers to by name."""
         if self._constant_bytes is None:

@@ -93,7 +93,7 @@ class LaunchConfig:
                 f"{kernel.name} refers to {kernel.constant_bytes} bytes of constants; {arch.name} has "
                 f"{arch.constant_bytes} for each kernel"
             )
-        if not self.shared and kernel.uses_dynamic_shared:
+        if not self.shared and kernel.needs_dynamic_shared:
             raise InvalidValue(f"{kernel.name} uses dynamic shared memory; give a size, as (grid, block, bytes)")
         if together and self.grid.volume > arch.clusters:
             raise CooperativeLaunchTooLarge(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -290,7 +291,7 @@ class NativeModule:
             if line.startswith("0x"):
                 counter, function = int(line, 16) - self.text_offset + self.text_low, ""
             elif not function:
-                function = line.partition("(")[0]
+                function = _in_words_of_the_text(line)
             else:
                 file, _, number = line.partition(" ")[0].rpartition(":")
                 if number.isdigit() and number != "0":
@@ -334,6 +335,20 @@ def _text_of(path: Path) -> tuple[int, int, int]:
 
 def _unload(handle: int) -> None:
     _ctypes.dlclose(handle)
+
+
+# What the headers make of the text's types, as functions are called after them.
+_NARROW: Final = re.compile(r"(tops::Rounded<)?atops::Narrow<[^<>]*widened_(half|brain)[^<>]*>(?(1) ?>)")
+_NARROW_NAMES: Final = {"half": ("__fp16", "tops::half"), "brain": ("__bf16", "tops::bfloat")}
+_VECTOR: Final = re.compile(r"atops::Vector<([\w: ]+), (128|256|512)>")
+_VECTOR_NAMES: Final = {"128": "__vector", "256": "__vector2", "512": "__vector4"}
+
+
+def _in_words_of_the_text(function: str) -> str:
+    """Return the name of a function as the program has it, without its parameters."""
+    narrow = _NARROW.sub(lambda found: _NARROW_NAMES[found[2]][found[1] is not None], function)
+    plain = _VECTOR.sub(lambda found: f"{_VECTOR_NAMES[found[2]]} {found[1]}", narrow)
+    return plain.partition("(")[0].removeprefix("void ").replace(" >", ">")
 
 
 INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope

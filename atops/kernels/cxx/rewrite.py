@@ -48,6 +48,10 @@ _REFUSED = {
     "throw": "a kernel has no exceptions",
     "try": "a kernel has no exceptions",
 }
+# What the macros `__global__` and so on stand for on the chip; literals are passed over.
+_ATTRIBUTE = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|__attribute__[ \t]*\(\([ \t]*(global|device|host|constant|shared|cooperative)[ \t]*\)\)'
+)
 # Attributes whose texts the compiler hands to the assembler as they are.
 _SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
 _SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
@@ -112,6 +116,10 @@ class _Rewriter(Declarations):
     def part(self, text: str, file: str, line: int) -> str:
         """Return a part of the text, rewritten."""
         self.file, self.line = file, line
+        if "__attribute__" in text:
+            text = _ATTRIBUTE.sub(
+                lambda each: each[0] if each[1] is None else f"__{each[1]}__".ljust(len(each[0])), text
+            )
         self.kernels = noted_kernels(text, self.kernels)
         self.given = list(tokens(text))
         self.main = out = list[str]()
@@ -600,5 +608,3 @@ class _Rewriter(Declarations):
             return self._fault(f"{name} is made of no template of a kernel that stands before it")
         self.found.kernels.append(replace(template, name="::".join(["", *scope, name])))
         return None
-
-

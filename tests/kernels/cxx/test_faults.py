@@ -45,6 +45,11 @@ WRONG = {
     "grid": ("__syncblocks();", LaunchFailure, "its launch is not cooperative"),
     "assertion": ("assert(x[0] == 17);", KernelAssert, "assertion `x[0] == 17` failed"),
     "room": ("__local__ char t[4 << 20]; t[0] = 1; x[0] = t[0];", LaunchFailure, "bytes of local memory do not fit"),
+    "dynamic": ("extern __shared__ float s[]; s[400000 + threadIdx.x] = 1;", LaunchFailure,
+                "used dynamic shared memory, of which the launch gives none: launch with (grid, block, bytes)"),
+    "dynamic_dte": (TRANSFER + "extern __shared__ float d[]; "
+                    "tops::memcpy(c, tops::mdspan(d, 64), tops::mdspan(x, 64));", LaunchFailure,
+                    "dst is dynamic shared memory, of which the launch gives none"),
     "lane": ("__vector4 float v(1.0f); x[0] = v[128];", LaunchFailure, "lane 128 of a vector of 128 lanes"),
     "divisor": ("__vector4 int v(1), z(0); v = div(v, z); x[0] = v[0];", LaunchFailure, "div by 0 in lane 0"),
     "intrinsic": ("int z = __dtu_m_special(3, 4); x[0] = z;", LaunchFailure, "called __dtu_m_special"),

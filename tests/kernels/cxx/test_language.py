@@ -269,6 +269,16 @@ def test_the_headers_have_every_operation_of_the_dte(run: Any) -> None:
             assert np.array_equal(got, expected), f"{name}_{form}"
 
 
+@pytest.mark.slow
+def test_kernels_are_marked_by_attributes_too(run: Any) -> None:
+    """`__global__` is an attribute on the chip, and texts write it so; literals stay. Dynamic memory may go unused."""
+    text = 'extern "C" __attribute__((global)) void f(int *x, int n) {\n    extern __shared__ int s[];\n'
+    text += '    x[0] = n < 0 ? s[0] : sizeof("__attribute__((global))"); x[1] = __LINE__;\n}\n'
+    module = k.compile_source(text, "test.tops").module()
+    assert run("", "f", (1, 1), np.zeros(2, np.int32), 1, module=module).tolist() == [24, 3]
+    assert module.function("f").uses_dynamic_shared
+
+
 def test_printing(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """As C's printf, shown before the launch is over."""
     text = '__global__ void say(int *x) { printf("%d of %s: %.2f\\n", x[0], "three", 0.5); }'

@@ -57,6 +57,9 @@ BOUNDS = {
                  "tops::vstore((__vector4 float)(float(me)), t); "
                  "tops::memcpy(c, tops::mdspan(x + me, 1), tops::mdspan(t + me, 1));",
                  "stores 512 bytes, 256 past the end of <Allocation"),
+    "shared_of_no_size": ("extern __shared__ int s[]; x[me] = s[me];",
+                          "extern __shared__ int s[]; x[me] = me < 12 ? me : s[me];",
+                          "reads 4 bytes of dynamic shared memory, of which the launch gives none"),
     "null": ("float *p = 0; x[me] = *p;", "x[me] = 0;", "read from a null pointer"),
     "wild": ("float *p = (float *)0x712345678000; x[me] = *p;", "x[me] = 0;", "where no memory of the kernel is"),
     "a_header": ("__vector4 float v = *(__vector4 float *)y; x[me] = v[64 + me];", "x[me] = 0;",

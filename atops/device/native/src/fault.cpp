@@ -143,6 +143,9 @@ void handle(int number, siginfo_t *info, void *context) {
             snprintf(said, sizeof said, "called a function at %#lx, where no code is", static_cast<unsigned long>(here));
         } else if (heap_says(address, said, sizeof said)) {
             pending = Fault::illegal_address;
+        } else if (is_no_shared(address)) {
+            pending = Fault::illegal_address;
+            snprintf(said, sizeof said, "used %s", NO_SHARED);
         } else {
             pending = Fault::illegal_address;
             run->fault_address = address;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "apart.h"
 #include "dte.h"
@@ -313,10 +314,18 @@ void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site)
     return l1.bytes + from;
 }
 
+// Where dynamic shared memory begins of which a launch gives nothing: nobody may touch it.
+constexpr size_t NO_SHARED_BYTES = 1 << 30;
+
+uint64_t no_shared() {
+    static void *const place = mmap(nullptr, NO_SHARED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return place == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(place);
+}
+
 void *dynamic_shared(size_t *bytes) {
     Scheduler *own = here;
     *bytes = own->run->dynamic_shared;
-    return own->run->places[own->current->block].l2.bytes;
+    return *bytes ? own->run->places[own->current->block].l2.bytes : reinterpret_cast<void *>(no_shared());
 }
 
 bool inside(const Pad &pad, uint64_t low, uint64_t high) {
@@ -361,6 +370,7 @@ void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, c
         if (space == Space::local) return;  // it is private, and said to be
         failf(Fault::dte_error, site, "%s is a variable of the thread's stack; declare it __local__, or say tops::Private", role);
     }
+    if (is_no_shared(low)) failf(Fault::illegal_address, site, "%s is %s", role, NO_SHARED);
     illegal(site, role, operand, write);
 }
 
@@ -601,6 +611,8 @@ void turn_before_access(Scheduler *own) {
 }
 
 const Runtime *const RUNTIME_TABLE = &RUNTIME;
+
+bool is_no_shared(uint64_t address) { return no_shared() && address - no_shared() < NO_SHARED_BYTES; }
 
 bool find_global(Run *run, uint64_t address, Range *found) {
     const Range *end = run->ranges + run->range_count;

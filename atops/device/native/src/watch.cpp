@@ -230,6 +230,10 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
         if (what) break;
     }
     if (low >> 47) refuse(touch, low, high, "used an address that no memory can have");
+    if (is_no_shared(low)) {
+        snprintf(text, sizeof text, "%s %llu bytes of %s", verb(touch), static_cast<unsigned long long>(high - low), NO_SHARED);
+        refuse(touch, low, high, text);
+    }
     if (!what) refuse(touch, low, high, low < 4096 ? "address" : "access");
     const Dim &thread = of->index, &block = run->places[of->block].index;
     snprintf(text, sizeof text, "%s %llu bytes of what another thread has: %s of thread (%u,%u,%u) of block (%u,%u,%u)",
