@@ -32,6 +32,7 @@ from atops.device.memory.value_wait import Condition
 from atops.device.races.race import Race
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.handles import IsStream
+from atops.runtime.board.symbols import Symbol
 from atops.runtime.commands.task import StreamTask
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.completion import Completion
@@ -49,7 +50,6 @@ from atops.runtime.races.report import Report
 from atops.runtime.run import run
 from atops.runtime.stream import Stream
 from atops.runtime.stream_reports import StreamStatistics
-from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:
     from atops import aml, distributed, executable, hip, tops

@@ -17,7 +17,7 @@ HOMES = {
     "runtime.memory.host_array": ("HostArray",),
     "runtime.properties": ("DeviceProperties",),
     "runtime.stream_reports": ("StreamStatistics",),
-    "runtime.symbols": ("Symbol",),
+    "runtime.board.symbols": ("Symbol",),
 }
 
 

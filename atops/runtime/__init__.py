@@ -4,7 +4,8 @@ driver              a driver as programs have it, and which one is current
 driver_board        what is behind a driver: one board, the lock that orders its submissions, its end
 run                 a whole program as one loop in one thread
 properties          the figures of a device
-device              a device: streams, memory outside of stream order, peers
+device              a device: its streams, waits, peers and figures
+device_memory       its memory, outside any stream's order
 stream              a stream as programs have it: its scopes, waits and figures
 stream_work         its verbs that run something or order it
 stream_memory       its verbs that move bytes and hold memory
@@ -12,7 +13,6 @@ owning_queue        what is behind a stream: its queue, and the memory that its 
 pipeline            chunks over several streams
 cooperative_launch  launches on several streams in one step
 external_stream     streams of other libraries
-symbols             variables of kernels, as the host reaches them
 stream_reports      what a stream says of itself
 profiling           profiles: what all boards did in a block of a program
 interrupts          Ctrl-C while a program runs inline

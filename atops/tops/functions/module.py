@@ -28,10 +28,10 @@ from atops.kernels.programs.image import MOST_BYTES, image_size
 from atops.kernels.programs.kernel_attributes import function_attributes
 from atops.kernels.programs.program import Module, Program, load_module
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.symbols import Symbol, forget
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
-from atops.runtime.symbols import Symbol, forget
 from atops.tops.functions.api import call, rtc_call
 from atops.tops.functions.copy import Started, start_copy
 from atops.tops.functions.launch import LoadedFunction, function_of

@@ -23,8 +23,8 @@ from atops.base.errors import (
 from atops.base.result_codes import Result
 from atops.kernels.memory.device_variables import Variable, constant, device_variable
 from atops.kernels.programs.program import compile_source
+from atops.runtime.board.symbols import ConstantSymbol, forget, symbol
 from atops.runtime.device import Device
-from atops.runtime.symbols import ConstantSymbol, forget, symbol
 from tests.runtime.boards import PATIENCE, Latch, board, device
 from tests.runtime.hosts import on_hosts
 
