@@ -5,11 +5,13 @@ Types and ranges are checked here, before anything runs; whether memory may be r
 
 from __future__ import annotations
 
+import cmath
 import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Union, cast, get_args, get_origin
 
@@ -134,7 +136,7 @@ class Parameter(NamedTuple):
             raise self._range(value, dtype) from None
         except (TypeError, ValueError):
             raise self._wrong(value, f"a scalar of {_type_name(dtype)}") from None
-        if dtype.fields is None and np.isfinite(value) and not np.isfinite(result):
+        if dtype.fields is None and not cmath.isfinite(result) and _is_finite(value):
             raise self._range(value, dtype)
         return result
 
@@ -145,7 +147,7 @@ class Parameter(NamedTuple):
             raise self._wrong(value, f"a scalar of {_type_name(dtype or int)}") from None
         if dtype is None:
             return whole
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)  # type: ignore[type-var]  # an integer's
+        low, high = _limits(dtype)
         if not low <= whole <= high:
             raise self._range(value, dtype)
         return dtype.type(whole)
@@ -234,6 +236,20 @@ def _is_template(annotation: object) -> bool:
     if kind.__module__.startswith("atops.") or kind in _ABSTRACT:
         return True
     return issubclass(kind, _OPEN) and not issubclass(kind, np.generic)
+
+
+def _is_finite(value: Number) -> bool:
+    """Tell whether a number is finite, which a wide one of numpy may be and is not as one of Python."""
+    return bool(np.isfinite(value)) if isinstance(value, np.generic) else cmath.isfinite(value)
+
+
+@cache
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the largest value of a type of whole numbers."""
+    if dtype.kind == "b":
+        return 0, 1
+    of_type = np.iinfo(dtype)
+    return of_type.min, of_type.max
 
 
 def _type_name(dtype: np.dtype[np.generic] | type) -> str:

@@ -101,7 +101,7 @@ def test_annotations_may_leave_the_type_open(annotation: object, value: object):
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [(np.int8, 128), (np.int8, -129), (np.uint32, -1), (np.float16, 1e6), (np.float32, 10**400), (np.bool_, 2),
-     (np.uint64, 2**64)],
+     (np.uint64, 2**64), (np.float32, 10**39), (np.complex64, 1e300j)],
 )  # fmt: skip
 def test_overflow_is_refused(annotation: object, value: object):
     """A value that the type cannot hold names kernel, parameter, value and type."""
