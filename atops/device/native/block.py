@@ -110,7 +110,7 @@ class _Plan:
             self._ranges.extend((low, high))
         at, count_of_ranges = self._ranges.buffer_info()
         cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
-        self._head = bytearray(_RUN_BYTES)  # of one block, whose places and seed are to come
+        self._head = array("B", _NO_RUN)  # of one block, whose places and seed are to come
         _HEAD.pack_into(
             self._head, 0, VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0],
             *grid.grid_dim, *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
@@ -128,18 +128,17 @@ class _Plan:
             self.watching = Watching(grid, module, self.found)
             grid.detector.at_end.append(self._over)
 
-    def run_of(self, places: bytes, count: int, seed: int) -> tuple[Run, bytearray]:
-        """Return a run of so many blocks, and its memory, with their places behind it."""
-        data = self._head + places
-        run = Run.from_buffer(data)
-        _WORD.pack_into(data, Run.places.offset, ctypes.addressof(run) + _RUN_BYTES)
-        if count > 1:
-            run.blocks = count
-        if seed:
-            run.seed = seed
-        if self.watching is not None:  # None: not watched, or the grid was abandoned
-            run.shadow = self.watching.address
-        return run, data
+    def run_of(self, places: bytes, count: int, seed: int) -> array[int]:
+        """Return the memory of a run of so many blocks, with their places behind it."""
+        data = self._head + array("B", places)
+        address, _ = data.buffer_info()
+        _WORD.pack_into(data, _PLACES, address + _RUN_BYTES)
+        if count > 1 or seed or self.watching is not None:  # None: not watched, or the grid was abandoned
+            run = Run.from_buffer(data)
+            run.blocks, run.seed = count, seed
+            if self.watching is not None:
+                run.shadow = self.watching.address
+        return data
 
     def _over(self) -> None:
         """Report what was watched. A run of an abandoned grid keeps its own reference to it."""
@@ -165,7 +164,7 @@ class NativeBlock(Block):
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
-        self._run: Run | None = None  # changes under the grid barrier's lock, as the next two do
+        self._run: array[int] | None = None  # its memory; changes under the grid barrier's lock, as the next two do
         self._running = self._ending = False
         self._plan: _Plan | None = None
         self._watching: Watching | None = None
@@ -245,7 +244,7 @@ class NativeBlock(Block):
         grid = self.grid
         entry: Any = grid.entry
         try:
-            run, data, kept = self._prepared(entry, blocks)
+            data, kept = self._prepared(entry, blocks)
         except (OutOfMemory, CompilationError, IllegalAddress) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
@@ -256,10 +255,10 @@ class NativeBlock(Block):
         with lock:
             if grid.error is not None:
                 return  # stopped meanwhile: to compile takes a while
-            self._run, self._running = run, True
+            self._run, self._running = data, True
         outer, HERE.block = HERE.block, self
         try:
-            fault = runtime_library().atops_run(run)
+            fault = runtime_library().atops_run(data.buffer_info()[0])
         finally:
             HERE.block = outer
             with lock:
@@ -271,10 +270,10 @@ class NativeBlock(Block):
             if chosen.error is not None:
                 raise chosen.error
         if fault:
-            self._fail(run, fault)
+            self._fail(Run.from_buffer(data), fault)
         self._watching = None
 
-    def _tell_used(self, blocks: Sequence[Block], data: bytearray) -> None:
+    def _tell_used(self, blocks: Sequence[Block], data: array[int]) -> None:
         """Tell of the memory that the run may have stored to, and of the scratchpads how much it has used."""
         assert self._plan is not None, "it ran"
         for allocation in self._plan.memory:
@@ -288,8 +287,8 @@ class NativeBlock(Block):
                 for sip in _sips_of(each)[: each.size]:
                     _used(sip.l1, l1_used)
 
-    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[Run, bytearray, object]:
-        """Return the run, its memory, and what it refers to."""
+    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[array[int], object]:
+        """Return the memory of the run, and what that refers to."""
         grid = self.grid
         plan = entry.plan
         if plan is None or plan.grid is not grid:
@@ -302,7 +301,7 @@ class NativeBlock(Block):
             places += _INDEX.pack(*each.index) + pads.packed
             kept.append(pads)
         seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
-        return *plan.run_of(places, len(blocks), seed), (plan, entry, kept)
+        return plan.run_of(places, len(blocks), seed), (plan, entry, kept)
 
     def _planned(self, entry: NativeEntry) -> _Plan:
         """Return the plan of the grid; blocks that are watched have one in common, whichever comes first."""
@@ -324,7 +323,7 @@ class NativeBlock(Block):
     def choose(self, threads: Sequence[int]) -> int:
         """Return the place of the thread that goes on."""
         assert self._chosen is not None and self._run is not None, "it runs"
-        return self._chosen.choose(threads, self._run)
+        return self._chosen.choose(threads, Run.from_buffer(self._run))
 
     def show(self, text: bytes) -> None:
         """Print what a thread prints."""
@@ -425,7 +424,7 @@ class NativeBlock(Block):
     def _interrupt(self) -> bool:
         with self.grid.barrier.lock:
             if self._running and self._run is not None:
-                runtime_library().atops_interrupt(self._run)
+                runtime_library().atops_interrupt(Run.from_buffer(self._run))
             return self._running
 
     def _nag(self) -> None:
@@ -538,6 +537,7 @@ _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRI
 _HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiPi2P"), struct.Struct("@QQ")
 _INDEX, _PADS, _USED, _WORD = (struct.Struct(each) for each in ("@3I0P", "@PQPQQ", "@QQ", "@P"))
 _RUN_BYTES, _PLACE_BYTES = ctypes.sizeof(Run), _INDEX.size + _PADS.size
+_NO_RUN, _PLACES = bytes(_RUN_BYTES), Run.places.offset
 
 
 class _Pads(NamedTuple):
