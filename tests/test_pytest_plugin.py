@@ -14,7 +14,8 @@ from tests.architecture.source_tree import ROOT
 # Where the package is installed pytest finds the plugin itself.
 INSTALLED = any(each.name == "atops" for each in entry_points(group="pytest11"))
 pytestmark = pytest.mark.slow  # each test runs a suite in a process of its own
-INI = "[pytest]\nfilterwarnings = error\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
+INI = "[pytest]\nfilterwarnings = error\n"
+OF_OTHERS = "asyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
 HEAD = """
 import asyncio
 import numpy as np
@@ -33,13 +34,19 @@ Run = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a suite of one file in a process of its own."""
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'widgets'}")
-    pytester.makeini(INI)
+    """Return a function that runs a suite of one file in a process of its own.
 
-    def run_file(text: str, *arguments: str) -> pytest.RunResult:
+    With every plugin that is installed if `others`, as users have it; else with that of atops alone, in half the time.
+    """
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'widgets'}")
+
+    def run_file(text: str, *arguments: str, others: bool = False) -> pytest.RunResult:
+        if not others:
+            monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        pytester.makeini(INI + OF_OTHERS * others)
         pytester.makepyfile(test_it=HEAD + text)
-        return pytester.runpytest_subprocess(*(() if INSTALLED else ("-p", "_atops_pytest")), *arguments)
+        own = () if INSTALLED and others else ("-p", "_atops_pytest")
+        return pytester.runpytest_subprocess(*own, *arguments)
 
     return run_file
 
@@ -92,12 +99,12 @@ def test_the_wider_fixture_again(shared):
 
 def test_boards_serve_tests_of_every_kind(run: Run):
     """Plain and async tests, on each plugin's loops, in classes, with parameters and fixtures, have a board."""
-    run(BOARDS).assert_outcomes(passed=9)
+    run(BOARDS, others=True).assert_outcomes(passed=9)
 
 
 def test_workers_of_xdist_have_boards(run: Run):
     """The same in two processes."""
-    run(BOARDS, "-n", "2").assert_outcomes(passed=9)
+    run(BOARDS, "-n", "2", others=True).assert_outcomes(passed=9)
 
 
 def test_the_example_of_the_page_passes(run: Run):
@@ -113,7 +120,7 @@ async def test_auto(atops_stream):
     assert not atops_stream.driver.inline
     await atops_stream.call(int)
 """
-    run(text, "-o", "asyncio_mode=auto").assert_outcomes(passed=1)
+    run(text, "-o", "asyncio_mode=auto", others=True).assert_outcomes(passed=1)
 
 
 def test_options_are_a_fixture(run: Run):
@@ -185,12 +192,17 @@ def test_other(): pass
     result.stdout.fnmatch_lines(["seed 1; this repeats it: pytest 'test_it.py::test_board[[]seed1]' --atops-seeds 2"])
 
 
-@pytest.mark.parametrize("marker", ["0", "'3'", "True", "", "1, 2", "m=1"])
-def test_a_marker_without_a_number_is_refused(run: Run, marker: str):
+def test_a_marker_without_a_number_is_refused(run: Run, pytester: pytest.Pytester):
     """A number of schedules that is none is an error of the file, which names what was given."""
-    result = run(f"@pytest.mark.atops_schedules({marker})\ndef test_marked(): pass\n")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*test_marked: atops_schedules({marker}); expected the number of seeds, 1 or more"])
+    markers = ("0", "'3'", "True", "", "1, 2", "m=1")
+    for at, marker in enumerate(markers):
+        marked = f"import pytest\n@pytest.mark.atops_schedules({marker})\ndef test_marked(): pass\n"
+        pytester.makepyfile(**{f"test_{at}": marked})
+    result = run("def test_it(): pass\n", "--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=len(markers))
+    for at, marker in enumerate(markers):
+        said = f"test_{at}.py::test_marked: atops_schedules({marker}); expected the number of seeds, 1 or more"
+        assert said in result.outlines
 
 
 def test_no_seeds_are_refused(run: Run):
@@ -324,7 +336,7 @@ def test_the_plugin_is_loaded_without_the_runtime():
 def test_the_plugin_can_be_left_out(run: Run):
     """With -p no:atops nothing of it is there."""
     text = "def test_leak(): KEPT.append(atops.Device(0).allocate(100))\n"
-    run(text, *(("-p", "no:atops") if INSTALLED else ("-p", "no:_atops_pytest"))).assert_outcomes(passed=1)
+    run(text, "-p", "no:atops" if INSTALLED else "no:_atops_pytest", others=True).assert_outcomes(passed=1)
 
 
 CHECKED = """
