@@ -22,7 +22,7 @@ from atops.base.html_table import bar, html_table
 from atops.base.neighbours import answers, keywords, refuse_await
 from atops.base.options import whole
 from atops.device.arch import Architecture
-from atops.device.memory.device_memory import MemoryStatistics
+from atops.device.memory.memory_reports import MemoryStatistics
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, current_stream, enter, leave, use_device
 from atops.runtime.board.deferred_free import close_when_over

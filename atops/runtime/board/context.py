@@ -14,8 +14,9 @@ from atops.device.chip import Chip
 from atops.device.copy_engine import CopyEngines
 from atops.device.exec.block_scheduler import ClusterArray
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import DeviceMemory, MemoryLog
+from atops.device.memory.device_memory import DeviceMemory
 from atops.device.memory.host_memory import device_base
+from atops.device.memory.memory_reports import MemoryLog
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity

@@ -42,8 +42,8 @@ from atops.bridge.pointers import (
 )
 from atops.device.arch import Architecture
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import BankStatistics
 from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.device.memory.memory_reports import BankStatistics
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import host_bytes

@@ -13,7 +13,8 @@ import pytest
 
 from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutOfMemory
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import DeviceMemory, MemoryStatistics
+from atops.device.memory.device_memory import DeviceMemory
+from atops.device.memory.memory_reports import MemoryStatistics
 
 GIB, MIB, BASE = 1 << 30, 1 << 20, 7 << 36
 
