@@ -276,7 +276,8 @@ def test_a_turn_is_one_message_of_what_changed() -> None:
             x = stream.zeros(64, np.int32)
             stream.sync()
             for widget in board.widgets:
-                widget._receive({"type": "hello", "view": "page", "frame": 0, "width": 960})
+                asked = {"generation": -1, "first": 0, "zoom": None}  # as a page says that nothing is chosen
+                widget._receive({"type": "hello", "view": "page", "frame": 0, "width": 960, "options": asked})
             frames = []
             for now in (1.0, 2.0, 2.5, 4.0):
                 stream.fill(x, 1)

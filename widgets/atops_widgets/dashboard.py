@@ -14,14 +14,12 @@ import numpy as np
 import traitlets
 
 from atops.base.errors import InvalidValue
-from atops.base.trace.records import Kind
 from atops.runtime.driver import Driver
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
 from atops_widgets.drawing.base import FeedWidget, TraceWidget
 from atops_widgets.drawing.page import below, board_script, page
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 from atops_widgets.feed.feed import FeedSource, feed_of, new_feed
-from atops_widgets.feed.host import PROGRAM_WAITS
 from atops_widgets.feed.pace import tried
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
@@ -59,6 +57,8 @@ class Dashboard(FeedWidget):
         feed = feed_of(source)
         self._told: deque[tuple[int, object, list[Any]]] = deque()  # what parts say while they draw
         self._draws = False
+        self._known_kinds: set[int] = set()
+        self._read = [0, 0, 0]  # rows of records, moments, and of the host, that these are of
         self.widgets = [kind(feed, board=PartComm(self, number)) for number, kind in enumerate(kinds)]
         for number, widget in enumerate(each for each in self.widgets if isinstance(each, OF_KINDS)):
             widget.legend = list if number else self._kinds
@@ -142,9 +142,10 @@ class Dashboard(FeedWidget):
 
     def _kinds(self) -> list[int]:
         """Return the kinds of all commands that any of the widgets may show."""
-        counts = [np.bincount(rows["kind"], minlength=len(Kind)) for rows in (self.feed.records, self.feed.moments)]
-        kinds: list[int] = np.flatnonzero(counts[0] + counts[1]).tolist()
-        return kinds + [PROGRAM_WAITS] * bool((self.feed.host.rows["kind"] == PROGRAM_WAITS).any())
+        for place, rows in enumerate((self.feed.records, self.feed.moments, self.feed.host.rows)):
+            self._known_kinds.update(np.unique(rows["kind"][rows.since(self._read[place])]).tolist())
+            self._read[place] = rows.start + len(rows)
+        return sorted(self._known_kinds)
 
     def _arrived(self, _widget: object, content: object, buffers: object) -> None:
         """Hand what a page says to the parts that it is for. Anything else is ignored."""

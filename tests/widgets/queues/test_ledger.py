@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from atops.base.trace.records import Kind, Status
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, queued
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, Strip, holding
 from tests.runtime.trace_records import free_records
 from tests.widgets.queue_traces import LOAD, Story, standing
 
@@ -69,11 +69,11 @@ def test_what_is_held_now_is_found_without_what_is_over() -> None:
     """Commands in any order, ended in any order, told piece by piece: the newest moment is like any other that late."""
     random = np.random.default_rng(7)
     moments, ended = tables()
-    ledger = Ledger()
+    ledger, strip = Ledger(), Strip()
     pieces = [random.permutation(np.arange(first, first + 60)) for first in (40, 0, 160, 100)]  # the second comes late
     for seqs in pieces:
         table = {"seq": seqs, "stream": seqs % 3, "device": 0 * seqs, "at_ns": seqs}
-        moments.extend_columns({**table, "phase": 0 * seqs, "kind": 0 * seqs, "bytes": 0 * seqs, "name": 0 * seqs})
+        moments.extend_columns({**table, "phase": seqs % 3, "kind": 0 * seqs, "bytes": 0 * seqs, "name": 0 * seqs})
         over = seqs[:50]
         done = {"started_ns": over, "finished_ns": over + 5, "status": over % 7 == 0, "kind": 0 * over}
         ended.extend_columns({"seq": over, "stream": over % 3, "device": 0 * over, "submitted_ns": over, **done})
@@ -81,6 +81,11 @@ def test_what_is_held_now_is_found_without_what_is_over() -> None:
         now, then = holding(ledger, NEWEST), holding(ledger, 10**9)
         for field in ("open", "over", "commands", "streams", "heads", "broken"):
             assert getattr(now, field).tolist() == getattr(then, field).tolist()
+        states, late = (held.states(ledger, moments, held.commands) for held in (now, then))
+        assert set(states.state.tolist()) == {0, 1, 2} and states.state.tolist() == late.state.tolist()
+        axis = TimeAxis(0, int(seqs.max()) + 5)
+        for kept, anew in zip(strip.parts(ledger, axis, 30), Strip().parts(ledger, axis, 30), strict=True):
+            assert np.array_equal(kept, anew)
     assert ledger.all_over()[0] > 0
 
 
@@ -145,7 +150,7 @@ def test_each_part_says_what_was_held_at_most() -> None:
     moments.extend(story.moments)
     records.extend(story.records)
     ledger.update(moments, records)
-    edges, bins, most_at = queued(ledger, TimeAxis(0, 121_000), 60)
+    edges, bins, most_at = Strip().parts(ledger, TimeAxis(0, 121_000), 60)
     assert (len(edges), edges[0], edges[-1], len(bins)) == (61, 0, 121_000, 60)
     moments_of = np.arange(121_001)[::40]
     held = [int(holding(ledger, at).open.sum()) for at in moments_of.tolist()]
@@ -167,6 +172,6 @@ def test_a_burst_shorter_than_a_part_is_seen() -> None:
     moments.extend(story.moments)
     records.extend(story.records)
     ledger.update(moments, records)
-    _, bins, most_at = queued(ledger, TimeAxis(500_000, 1_000_001_000))
+    _, bins, most_at = Strip().parts(ledger, TimeAxis(500_000, 1_000_001_000))
     assert (bins.max(), most_at) == (52, 500_000)
-    assert queued(Ledger(), TimeAxis(0, 0), 10)[1].tolist() == [0] * 10
+    assert Strip().parts(Ledger(), TimeAxis(0, 0), 10)[1].tolist() == [0] * 10

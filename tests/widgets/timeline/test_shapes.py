@@ -86,6 +86,16 @@ def _pixels(shapes: Shapes) -> list[float]:
     return [float(part) for part in parts]
 
 
+def test_what_is_drawn_stays_while_more_comes() -> None:
+    """Cells begin at multiples of their length: a later picture, of a longer or another time, has the same shapes."""
+    records = [TraceRecord(n, Kind(n % 2), 0, 1, n * 7, n * 7, n * 7 + 3, 0) for n in range(600)]
+    before, after = (view(records[:count], window, 100) for count, window in ((400, (0, 3300)), (600, (500, 4200))))
+    drawn = [set(zip(*(getattr(shapes, field).tolist() for field in ("start", "end", "count")), strict=True))
+             for shapes in (before, after)]  # fmt: skip
+    assert {each for each in drawn[0] if 512 <= each[0] < 2700} <= drawn[1]
+    assert len(before) > 50
+
+
 def test_dropped_records_leave_the_picture() -> None:
     """When a table drops its oldest rows, whole chunks of them go, and new ones come."""
     columns, pyramid = Columns(RECORDS, 40_000, Texts()), Pyramid()

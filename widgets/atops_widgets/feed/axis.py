@@ -6,7 +6,7 @@ part of the rest. The page's script `drawing/time_axis.js` places moments in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,12 +14,13 @@ import numpy as np
 
 from atops_widgets.feed.columns import Column, Columns
 
-__all__ = ("Axes", "Gaps", "TimeAxis")
+__all__ = ("Axes", "Extent", "Gaps", "TimeAxis")
 
 MOST_GAPS: Final = 50  # folded, and kept of each part of a table
 LEFT: Final = 16  # a folded gap is as wide as one part in so many of the rest
 CHUNK: Final = 8192  # rows that are looked through once
 NONE: Final = np.zeros((0, 2), np.int64)
+FARTHEST: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,34 +85,45 @@ class TimeAxis:
 
 
 class Gaps:
-    """Where something ran, of one table: what was looked through is kept. Rows are in the order of their ends."""
+    """Where something ran, of one table, whose rows are in the order of their ends: what was looked through is kept."""
 
     def __init__(self) -> None:
         self._known: list[tuple[int, Column]] = []  # of each chunk the number of the row after it, and stretches
-        self._taken = 0
+        self._open = NONE  # the stretches of the newest chunk
+        self._begun = self._taken = 0  # the numbers of its first row, and of the row after its last one
 
     def busy(self, records: Columns) -> Column:
         """Return stretches, rows of start and end, in which something ran; short gaps count as running."""
         end = records.start + len(records)
         self._known = [(last, busy) for last, busy in self._known if last > records.start]
-        self._taken = max(self._taken, records.start)
-        while end - self._taken >= CHUNK:
-            self._known.append((self._taken + CHUNK, self._part(records, self._taken, self._taken + CHUNK)))
-            self._taken += CHUNK
-        return np.concatenate([*(busy for _, busy in self._known), self._part(records, self._taken, end)])
+        self._begun, self._taken = max(self._begun, records.start), max(self._taken, records.start)
+        while self._taken < end:
+            upto = min(end, self._begun + CHUNK)
+            part = slice(self._taken - records.start, upto - records.start)
+            finished = records["finished_ns"][part]
+            fresh = np.stack([np.minimum(records["started_ns"][part], finished), finished], 1)
+            self._open, self._taken = _stretches(np.concatenate([self._open, fresh])), upto
+            if upto == self._begun + CHUNK:
+                self._known.append((upto, self._open))
+                self._open, self._begun = NONE, upto
+        return np.concatenate([*(busy for _, busy in self._known), self._open])
 
-    def _part(self, records: Columns, begin: int, end: int) -> Column:
-        if end == begin:
-            return NONE
-        part = slice(begin - records.start, end - records.start)
-        ends = np.maximum.accumulate(records["finished_ns"][part])
-        starts = np.minimum(records["started_ns"][part], records["finished_ns"][part])
-        starts = np.minimum.accumulate(starts[::-1])[::-1]  # of this row and of all that come after it
-        gaps = starts[1:] - ends[:-1]
-        at = np.flatnonzero(gaps > 0)
-        if len(at) > MOST_GAPS:
-            at = np.sort(at[np.argpartition(gaps[at], len(at) - MOST_GAPS)[-MOST_GAPS:]])
-        return np.stack([np.append(starts[0], starts[at + 1]), np.append(ends[at], ends[-1])], 1)
+
+class Extent:
+    """From when to when the moments of one table are: what was looked through is kept."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._first, self._last = int(FARTHEST), -int(FARTHEST)
+
+    def of(self, details: Columns) -> tuple[int, int]:
+        """Return the first and the last moment of a table, which is always the same one and not empty."""
+        at = details["at_ns"]
+        fresh = at[details.since(self._taken)]
+        if len(fresh):
+            self._first, self._last = min(self._first, int(fresh.min())), max(self._last, int(fresh.max()))
+        self._taken = details.start + len(details)
+        return int(at[:CHUNK].min()) if details.start else self._first, self._last
 
 
 class Axes:
@@ -119,19 +131,25 @@ class Axes:
 
     def __init__(self) -> None:
         self._gaps: list[Gaps] = []
+        self._extents: list[Extent] = []
         self._folded: tuple[int, TimeAxis] = -1, TimeAxis(0, 0)
         self._drawn: tuple[TimeAxis | None, frozenset[int], TimeAxis] = None, frozenset(), self._folded[1]
 
-    def folded(self, version: int, tables: Sequence[Columns], details: Iterable[Column], otherwise: int) -> TimeAxis:
-        """Return the axis with all gaps folded: of tables of what ran, and moments of details; `otherwise` of nothing.
+    def folded(
+        self, version: int, tables: Sequence[Columns], details: Sequence[Columns], since: int, otherwise: int
+    ) -> TimeAxis:
+        """Return the axis with all gaps folded: of tables of what ran, and of details; `otherwise` of nothing.
 
-        The tables are always the same; `version` tells whether anything came.
+        The tables are always the same; `version` tells whether anything came. Details from before `since` do not count.
         """
         if self._folded[0] != version:
             self._gaps = self._gaps or [Gaps() for _ in tables]
+            self._extents = self._extents or [Extent() for _ in details]
             busy = np.concatenate([gaps.busy(table) for gaps, table in zip(self._gaps, tables, strict=True)])
-            known = [busy, *(np.array([[at.min(), at.max()]]) for at in details if len(at))]
-            both = np.concatenate(known) if sum(map(len, known)) else np.array([[otherwise, otherwise]])
+            extents = [known.of(table) for known, table in zip(self._extents, details, strict=True) if len(table)]
+            both = np.concatenate([busy, np.maximum(np.array(extents, np.int64).reshape(-1, 2), since)])
+            if not len(both):
+                both = np.array([[otherwise, otherwise]])
             self._folded = version, TimeAxis.of(int(both[:, 0].min()), int(both[:, 1].max()), busy)
         return self._folded[1]
 
@@ -148,3 +166,14 @@ def _between(busy: Column) -> Column:
     reach = np.maximum.accumulate(busy[:, 1])
     gaps = np.stack([reach[:-1], busy[1:, 0]], 1)
     return gaps[gaps[:, 1] > gaps[:, 0]]
+
+
+def _stretches(rows: Column) -> Column:
+    """Return the stretches between the longest gaps of rows of start and end, which are in the order of their ends."""
+    starts = np.minimum.accumulate(rows[::-1, 0])[::-1]  # of this row and of all that come after it
+    ends = np.maximum.accumulate(rows[:, 1])
+    gaps = starts[1:] - ends[:-1]
+    at = np.flatnonzero(gaps > 0)
+    if len(at) > MOST_GAPS:
+        at = np.sort(at[np.argpartition(gaps[at], len(at) - MOST_GAPS)[-MOST_GAPS:]])
+    return np.stack([np.append(starts[0], starts[at + 1]), np.append(ends[at], ends[-1])], 1)

@@ -117,6 +117,10 @@ class Columns:
         self._first += overfull
         self.start += overfull
 
+    def since(self, number: int) -> slice:
+        """Return the part of the rows held that begins at the row of a number."""
+        return slice(max(0, number - self.start), None)
+
     def record(self, index: int) -> TraceRecord:
         """Return the row at an index as a `TraceRecord`. For tables of RECORDS only."""
         return self.values(TraceRecord, [index])[0]

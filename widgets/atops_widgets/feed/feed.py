@@ -385,9 +385,8 @@ class Feed:
     def folding(self) -> TimeAxis:
         """Return the axis of time with all of its idle gaps folded: from the first thing that is held to the last."""
         with self.lock:
-            details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
-            since = (np.maximum(at, self.since_ns) if self.since_ns else at for at in details)
-            return self._axes.folded(self.version, (self.records, self.host.rows), since, self.origin_ns)
+            ran, details = (self.records, self.host.rows), (self.moments, self.changes, self.steps)
+            return self._axes.folded(self.version, ran, details, self.since_ns, self.origin_ns)
 
     def axis(self) -> TimeAxis:
         """Return the axis of time as all widgets draw it: the same object until it changes."""

@@ -103,8 +103,8 @@ BESIDE: Final = 0.1  # of what a working program uses, and of what it leaves of 
 PORTION: Final = 2048  # rows of a kind that are read at once after the first time; the rest waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
-NEWEST: Final = 512  # rows that are read first where reading is behind
-BEHIND_S: Final = 0.1  # behind by more than this, the newest is read first
+NEWEST: Final = 512  # rows that are read where reading is behind
+BEHIND_S: Final = 0.1  # behind by more than this, only the newest is read, until nothing is left out any more
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 
 
@@ -125,6 +125,7 @@ class Pace:
         self._news_at = self._even_at = time.monotonic()
         self._rested = -1
         self._woken = False
+        self._skips = False  # whether it reads only the newest, until it has caught up
         self._followed = False  # whether it has read what there was at the first turn, all at once
 
     def wake(self) -> None:
@@ -147,9 +148,10 @@ class Pace:
         if self._used is None:
             self._used = _clocks()
         began, at, waiting = time.thread_time(), time.monotonic(), feed.unread()
-        if self._followed and feed.behind_s > BEHIND_S:
+        self._skips = waiting > PORTION and (self._skips or feed.behind_s > BEHIND_S)
+        if self._skips and self._followed:
             feed.skip(NEWEST)
-            waiting = min(waiting, NEWEST)
+            waiting = NEWEST
         try:
             fresh = feed.poll(PORTION if self._followed else None)
             self._note_lag(feed, at, waiting)

@@ -9,7 +9,7 @@ import numpy as np
 
 from atops.trace.text import format_bytes
 from atops_widgets.drawing.base import TraceWidget
-from atops_widgets.drawing.scene import Scene, Window
+from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.theme import Theme
 from atops_widgets.feed.feed import NOTHING
@@ -47,7 +47,8 @@ class MemoryMap(TraceWidget):
     def shows(self) -> object:
         """Return what a scene in which nothing is selected depends on; else any news count: they may be uses of it."""
         feed, options = self.feed, self.window.options
-        if feed.selection.seq != NOTHING or options.get("touches") == "all" or "generation" in options:
+        chosen = max(feed.selection.seq, whole_option(options, "generation", NOTHING))
+        if chosen != NOTHING or options.get("touches") == "all":
             return None
         rows = (feed.changes.start + len(feed.changes), feed.steps.start + len(feed.steps))
         return *rows, len(feed.races), feed.marks_version, feed.live, feed.paused

@@ -18,7 +18,7 @@ from atops_widgets.feed.columns import IS_WAIT, Column, Columns
 from atops_widgets.feed.feed import CAPACITY
 
 __all__ = (
-    "NEVER", "NEWEST", "Held", "Ledger", "States", "Token", "TokenState", "chosen_streams", "holding", "queued",
+    "NEVER", "NEWEST", "Held", "Ledger", "States", "Strip", "Token", "TokenState", "chosen_streams", "holding",
 )  # fmt: skip
 
 NEVER: Final = int(np.iinfo(np.int64).max)
@@ -27,6 +27,7 @@ FIELDS: Final[Mapping[str, tuple[str, int]]] = {  # what each column holds, and 
     "seq": ("i8", -1), "submitted": ("i8", NEVER), "started": ("i8", NEVER), "ended": ("i8", NEVER),
     "where": ("i4", -1), "kind": ("u1", 0), "status": ("u1", 0), "bytes": ("i8", 0), "name": ("i4", 0),
     "correlation": ("i8", -1), "on_device": ("i2", -1), "on_offset": ("i8", -1), "site": ("i4", -1),
+    "told": ("i8", -1),
 }  # fmt: skip
 
 
@@ -35,6 +36,7 @@ class Ledger:
 
     - `streams`: (device, stream) by the number that stands in the column `where`.
     - `ended` and `started` are NEVER until a record told them; `started` is the record's.
+    - `told`: the number of the newest moment that says it started or was parked, counted since the beginning.
     - `detailed_ns`: since when moments were told; NEVER without them.
 
     More than twice `capacity` commands are not held: then the oldest that are over go.
@@ -47,16 +49,18 @@ class Ledger:
         self._order = np.zeros(0, np.int64)
         self._numbers: dict[tuple[int, int], int] = {}
         self._count = self._moments_read = self._records_read = 0
+        self.moved = 0  # how often commands that were all over, and those behind them, got other places
         self._all_over = 0  # so many of the first commands are over
         self._over_of = np.zeros(0, np.int64)  # and so many of these were of each stream
         self._arrays = {field: np.empty(1024, kind) for field, (kind, _) in FIELDS.items()}
 
     def update(self, moments: Columns, records: Columns) -> None:
         """Take what these tables hold beyond what was taken before."""
-        fresh = slice(max(0, self._moments_read - moments.start), None)
+        fresh = moments.since(self._moments_read)
         self._moments_read = moments.start + len(moments)
-        self._take_moments({field: moments[field][fresh] for field in moments.fields})
-        fresh = slice(max(0, self._records_read - records.start), None)
+        numbers = np.arange(fresh.start, len(moments)) + moments.start
+        self._take_moments({**{field: moments[field][fresh] for field in moments.fields}, "told": numbers})
+        fresh = records.since(self._records_read)
         self._records_read = records.start + len(records)
         self._take_records({field: records[field][fresh] for field in records.fields})
         if self._count > 2 * self.capacity:
@@ -99,6 +103,8 @@ class Ledger:
         np.minimum.at(self["submitted"], at, rows["at_ns"])  # of any phase: its enqueuing may have been missed
         for field in ("kind", "bytes", "name"):
             self[field][at] = rows[field]
+        begun = rows["phase"] != Phase.SUBMITTED
+        self["told"][at[begun]] = rows["told"][begun]
         told = rows["site"] >= 0
         self["site"][at[told]] = rows["site"][told]
         word = rows["on_device"] >= 0
@@ -122,12 +128,13 @@ class Ledger:
 
     def _places(self, rows: Mapping[str, Column]) -> Column:
         """Return where each row's command stands; make places for new ones, and note their streams."""
-        different, first, inverse = np.unique(rows["seq"], return_index=True, return_inverse=True)
-        fresh = self.slots(different) < 0
-        if fresh.any():
-            where = self._wheres(rows["device"][first[fresh]], rows["stream"][first[fresh]])
-            self._insert(different[fresh], where)
-        return np.searchsorted(self["seq"], different)[inverse]
+        at = self.slots(rows["seq"])
+        missing = np.flatnonzero(at < 0)
+        if len(missing):
+            different, first = np.unique(rows["seq"][missing], return_index=True)
+            self._insert(different, self._wheres(rows["device"][missing[first]], rows["stream"][missing[first]]))
+            at = np.searchsorted(self["seq"], rows["seq"])
+        return at
 
     def _wheres(self, device: Column, stream: Column) -> Column:
         codes, inverse = np.unique((device.astype(np.int64) << 32) + stream, return_inverse=True)
@@ -153,7 +160,7 @@ class Ledger:
             array[begin : count + more] = np.concatenate([array[begin:count], values[field]])[order]
         self._count += more
         if begin < self._all_over:
-            self._all_over, self._over_of = 0, self._over_of[:0]
+            self._renumbered()
 
     def _forget(self) -> None:
         """Keep the newest commands and those that are not over."""
@@ -162,7 +169,12 @@ class Ledger:
         for field, array in self._arrays.items():
             self._arrays[field] = _grown(array[: self._count][kept], 3 * self.capacity)
         self._count = int(kept.sum())
+        self._renumbered()
+
+    def _renumbered(self) -> None:
+        """Forget what was counted by place."""
         self._all_over, self._over_of = 0, self._over_of[:0]
+        self.moved += 1
 
     def all_over(self) -> tuple[int, Column]:
         """Return how many of the first commands are over, no matter what is behind them, and how many of each stream.
@@ -270,12 +282,15 @@ class Held:
         own: Column = self.commands[self.streams == stream]
         return own
 
-    def states(self, ledger: Ledger, moments: Mapping[str, Column], slots: Column) -> States:
+    def states(self, ledger: Ledger, moments: Columns, slots: Column) -> States:
         """Return what the commands at slots do that are not over."""
         slots = np.unique(slots)
-        latest = _latest(moments, ledger["seq"][slots], self.at_ns)
+        if self.at_ns == NEWEST:
+            latest = np.maximum(ledger["told"][slots] - moments.start, -1)
+        else:
+            latest = _latest(moments, ledger["seq"][slots], self.at_ns)
         told = latest >= 0
-        phase = np.where(told, moments["phase"][latest], -1) if len(moments["seq"]) else np.full(len(slots), -1)
+        phase = np.where(told, moments["phase"][latest], -1) if len(moments) else np.full(len(slots), -1)
         begun = ledger["started"][slots] <= self.at_ns
         waits = IS_WAIT[ledger["kind"][slots]]
         state = np.where(begun, np.where(waits, TokenState.WAITING, TokenState.RUNNING), TokenState.PENDING)
@@ -348,10 +363,10 @@ def chosen_streams(ledger: Ledger, held: Held, most: int, first: int = 0, select
     return sorted(shown, key=lambda stream: (held.open[stream] == 0, ledger.streams[stream])), len(known)
 
 
-def _latest(moments: Mapping[str, Column], seqs: Column, at_ns: int) -> Column:
+def _latest(moments: Columns, seqs: Column, at_ns: int) -> Column:
     """Return the row of the newest moment of each command that says it started or was parked; -1 of none."""
     latest = np.full(len(seqs), -1, np.int64)
-    if len(seqs) and len(moments["seq"]):
+    if len(seqs) and len(moments):
         rows = np.flatnonzero((moments["phase"] != Phase.SUBMITTED) & (moments["at_ns"] <= at_ns))
         rows = rows[np.isin(moments["seq"][rows], seqs)]
         latest[np.searchsorted(seqs, moments["seq"][rows])] = rows  # of several the last one counts
@@ -361,22 +376,63 @@ def _latest(moments: Mapping[str, Column], seqs: Column, at_ns: int) -> Column:
 BINS: Final = 240  # parts of the time that the strip shows
 
 
-def queued(ledger: Ledger, axis: TimeAxis, bins: int = BINS) -> tuple[Column, Column, int]:
-    """Return the edges of so many parts of an axis, the most commands that were not over within each, and a moment at
-    which most of all were. What comes and goes within one part counts, too.
+class Strip:
+    """How many commands of a ledger were not over, from moment to moment: what was put in order is kept.
+
+    An event, in which one is submitted or ends, is its moment times 2, and 1 more where one is submitted: of one moment
+    the ends come first, for what is over then is not counted.
     """
-    edges = axis.moment(np.linspace(0, axis.place(axis.last), bins + 1))
-    if not len(ledger):
-        return edges, np.zeros(bins, np.uint32), 0
-    submitted, ended = ledger["submitted"], ledger["ended"]
-    over = ended[ended < NEVER]
-    at = np.concatenate([over, submitted])
-    order = np.argsort(at, kind="stable")  # of one moment the ends come first: what is over then is not counted
-    at = at[order]
-    held = np.cumsum(np.where(order < len(over), -1, 1))
-    bounds = np.searchsorted(at, edges)
-    bounds[-1] = np.searchsorted(at, edges[-1], "right")
-    most = np.where(bounds[:-1] > 0, held[bounds[:-1] - 1], 0)  # what each part begins with
-    some = bounds[1:] > bounds[:-1]
-    most[some] = np.maximum(most[some], np.maximum.reduceat(held, bounds[:-1][some]))
-    return edges, most.astype(np.uint32), int(at[np.argmax(held)])
+
+    def __init__(self) -> None:
+        self._taken = self._moved = 0  # commands that are over and were read; how often the ledger had been moved
+        self._late = np.zeros(0, np.int64)  # their events since the first one of a command that is not over
+        self._table = np.zeros((2, 2048), np.int64)  # events before, in order, and how many were not over after each
+        self._count = 0  # of these
+
+    def parts(self, ledger: Ledger, axis: TimeAxis, bins: int = BINS) -> tuple[Column, Column, int]:
+        """Return the edges of so many parts of an axis, the most commands that were not over within each, and a moment
+        at which most of all were. What comes and goes within one part counts, too.
+        """
+        edges = axis.moment(np.linspace(0, axis.place(axis.last), bins + 1))
+        if not len(ledger):
+            return edges, np.zeros(bins, np.uint32), 0
+        events, held = self._events(ledger)
+        bounds = np.searchsorted(events, edges * 2)
+        bounds[-1] = np.searchsorted(events, edges[-1] * 2 + 2)
+        most = np.where(bounds[:-1] > 0, held[bounds[:-1] - 1], 0)  # what each part begins with
+        some = bounds[1:] > bounds[:-1]
+        most[some] = np.maximum(most[some], np.maximum.reduceat(held, bounds[:-1][some]))
+        return edges, most.astype(np.uint32), int(events[np.argmax(held)] >> 1)
+
+    def _events(self, ledger: Ledger) -> Column:
+        """Return a row of all events, and one of how many commands were not over after each."""
+        if self._moved != ledger.moved:
+            self._taken, self._count, self._late, self._moved = 0, 0, self._late[:0], ledger.moved
+        over, _ = ledger.all_over()
+        settled, more = _events(ledger, slice(self._taken, over)), _events(ledger, slice(over, None))
+        self._taken = over
+        first = min(int(settled.min(initial=NEVER)), int(more.min(initial=NEVER)))
+        before = int(np.searchsorted(self._table[0, : self._count], first))
+        late = np.sort(np.concatenate([self._table[0, before : self._count], self._late, settled]), kind="stable")
+        self._count = before
+        final = int(np.searchsorted(late, more.min(initial=NEVER)))
+        self._put(late[:final])
+        self._count += final
+        self._late = late[final:]
+        tail = np.sort(np.concatenate([self._late, more]), kind="stable")
+        self._put(tail)
+        return self._table[:, : self._count + len(tail)]
+
+    def _put(self, events: Column) -> None:
+        """Write events behind those that are kept."""
+        end = self._count + len(events)
+        if end > self._table.shape[1]:
+            self._table = np.concatenate([self._table[:, : self._count], np.zeros((2, end), np.int64)], 1)
+        self._table[0, self._count : end] = events
+        held = np.cumsum((events & 1) * 2 - 1)
+        self._table[1, self._count : end] = held + (self._table[1, self._count - 1] if self._count else 0)
+
+
+def _events(ledger: Ledger, part: slice) -> Column:
+    ended = ledger["ended"][part]
+    return np.concatenate([ended[ended < NEVER] * 2, ledger["submitted"][part] * 2 + 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import NOTHING, Feed
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, TokenState, chosen_streams, holding, queued
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, Strip, TokenState, chosen_streams, holding
 from atops_widgets.queues.words import Words
 
 __all__ = ("MOST_ROWS", "Board")
@@ -33,7 +32,8 @@ class Board:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.ledger = Ledger()
-        self._strip: tuple[int, TimeAxis | None, tuple[Column, Column, int]] = 0, None, (NONE, NONE, 0)
+        self._strip = Strip()
+        self._drawn: tuple[int, TimeAxis | None, tuple[Column, Column, int]] = 0, None, (NONE, NONE, 0)
 
     def scene(self, window: Window, most: int = MOST_ROWS) -> Scene:
         """Return what the streams held at the cursor, or hold now; in a trace that is over, where most was queued.
@@ -68,17 +68,14 @@ class Board:
         selected = int(ledger["where"][chosen]) if chosen >= 0 else -1
         first = max(0, whole_option(window.options, "first"))
         streams, count = chosen_streams(ledger, held, most, first, selected)
-        moments = {field: feed.moments[field] for field in ("seq", "phase", "at_ns", "cause")}
-        heads = held.states(ledger, moments, held.heads[held.heads >= 0])
+        heads = held.states(ledger, feed.moments, held.heads[held.heads >= 0])
         words = Words(ledger, held, feed.names, feed.texts.all, heads, feed.origin_ns)
-        tokens = self._tokens(words, streams, chosen, moments, tokens_each)
+        tokens = self._tokens(words, streams, chosen, tokens_each)
         told = self._told(words, streams, count, cursor)
         told |= {"first": first, "kinds": np.unique(tokens["kind"]).tolist(), "linked": self._linked(words, chosen)}
         return Scene(told, tokens)
 
-    def _tokens(
-        self, words: Words, streams: list[int], chosen: int, moments: Mapping[str, Column], most: int
-    ) -> dict[str, Column]:
+    def _tokens(self, words: Words, streams: list[int], chosen: int, most: int) -> dict[str, Column]:
         """Return the tokens of each stream as columns: what is over, the front of its queue, and what is pointed at."""
         ledger, held = self.ledger, words.held
         queues = {stream: held.queue(stream) for stream in streams}
@@ -94,14 +91,12 @@ class Board:
             positions += [np.arange(-len(lately[stream]), 0), np.searchsorted(queues[stream], front)]
             rows.append(np.full(len(lately[stream]) + len(front), number))
         place = np.concatenate(rows), np.concatenate(slots), np.concatenate(positions)
-        return self._columns(words, moments, place, pointed)
+        return self._columns(words, place, pointed)
 
-    def _columns(
-        self, words: Words, moments: Mapping[str, Column], place: tuple[Column, Column, Column], kept: Column
-    ) -> dict[str, Column]:
+    def _columns(self, words: Words, place: tuple[Column, Column, Column], kept: Column) -> dict[str, Column]:
         rows, slots, positions = place
         ledger, inside = self.ledger, positions >= 0
-        states = words.held.states(ledger, moments, slots[inside]).of(slots[inside])
+        states = words.held.states(ledger, self.feed.moments, slots[inside]).of(slots[inside])
         cause = states.cause.copy()
         for at in np.flatnonzero((states.state == TokenState.WAITING) & (cause < 0)).tolist():
             cause[at] = words.target(states.at(at))
@@ -181,11 +176,11 @@ class Board:
 
     def _over_time(self, axis: TimeAxis) -> tuple[Column, Column, int]:
         """Return the edges of parts of the time, how many commands were not over in each, and when most were."""
-        ledger, (count, drawn, found) = self.ledger, self._strip
+        ledger, (count, drawn, found) = self.ledger, self._drawn
         exact = len(ledger) <= EXACT or not self.feed.live or axis is not self.feed.axis()
         if drawn is None or (axis is not drawn if exact else len(ledger) >= count * STRIP_AGAIN):
-            found = queued(ledger, axis)
-            self._strip = len(ledger), axis, found
+            found = self._strip.parts(ledger, axis)
+            self._drawn = len(ledger), axis, found
         return found
 
 

@@ -26,7 +26,7 @@ MOST_PINS: Final = 8  # rows that stay at the top
 PINNED: Final = -2  # what these have instead of a device
 MOST_ARROWS: Final = 300  # of the longest waits
 EXACT: Final = 100_000  # records that figures are computed of; the newest in view
-EXACT_LIVE: Final = 4000  # the same while records come, where the time is the driver's
+EXACT_LIVE: Final = 1000  # the same while records come, where the time is the driver's
 ON_PATH: Final = 10_000  # records that the critical path is looked for in
 SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")  # its columns
 ARROW: Final = ("arrow_from", "arrow_to", "arrow_start", "arrow_end", "arrow_seq", "arrow_cause")
@@ -234,7 +234,7 @@ class Timetable:
         rows = place[self._rows_of(at)] if len(at) else at
         return {
             "path_row": rows.astype(np.int16),
-            "path_start": starts(records)[at] - origin,
+            "path_start": starts(records, at) - origin,
             "path_end": records["finished_ns"][at] - origin,
             "path_seq": records["seq"][at],
         }
@@ -248,7 +248,7 @@ class Timetable:
             limit = EXACT_LIVE if feed.live and not feed.paused else EXACT
             inside = _newest_in(records, span, limit + 1)
             chosen = inside[-limit:]
-            begun, ended = starts(records)[chosen], records["finished_ns"][chosen]
+            begun, ended = starts(records, chosen), records["finished_ns"][chosen]
             known = figures(records["device"][chosen], records["kind"][chosen], begun, ended)
             both = known.copy_ns > 0 and known.kernel_ns > 0
             overlap = f"{known.overlap:.0%} of copy time beside a kernel"
@@ -277,7 +277,7 @@ class Waits:
 
     def of(self, records: Columns) -> Column:
         """Return their indices in a table, which is always the same one."""
-        fresh = slice(max(0, self._taken - records.start), None)
+        fresh = records.since(self._taken)
         waits = np.flatnonzero(IS_WAIT[records["kind"][fresh]] & (records["correlation"][fresh] >= 0))
         self._numbers = np.append(self._numbers, waits + fresh.start + records.start)
         self._numbers = self._numbers[np.searchsorted(self._numbers, records.start) :]

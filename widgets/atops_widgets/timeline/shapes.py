@@ -1,8 +1,9 @@
-"""Records as shapes on rows: what is wide enough is drawn on its own, what is not is gathered in cells of a pixel.
+"""Records as shapes on rows: what is wide enough is drawn on its own, what is not is gathered in cells of time.
 
 Pure numpy: the same shapes and the same window give the same answer. Nothing is left out: a gathered run tells how many
-records it stands for, what most of its time was, and whether one of them failed. Gathering again only gets coarser, so
-each chunk of a table is gathered beforehand, once: a view of a million records is quick.
+records it stands for, what most of its time was, and whether one of them failed. Cells are 2 ** level nanoseconds long
+and begin at multiples of that, whatever the window is. So each chunk of a table is gathered once for each level, a
+picture is what its chunks have, and what was drawn stays as it is while more comes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from atops_widgets.feed.host import PROGRAM_WAITS, WAIT_LANES
 __all__ = ("NO_ROW", "Chunk", "Pyramid", "RowBook", "Shapes", "TimelineRow", "gather", "join", "starts")
 
 NO_ROW: Final = -1
+NO_CODE: Final = 1 << 62
 STREAM, BESIDE, COPY_ENGINE, CLUSTER = range(4)
 IS_BESIDE: Final = np.isin(np.arange(256), [Kind.CALL, Kind.API])  # by kind: may run beside its stream
 IS_MOVE: Final = np.isin(np.arange(256), list(MOVES))
@@ -88,39 +90,45 @@ class RowBook:
 
     def __init__(self) -> None:
         self.rows: list[TimelineRow] = []
-        self._numbers: dict[TimelineRow, int] = {}
+        self._codes = np.full(1, NO_CODE)  # of the rows, in order; the last one is of none
+        self._numbers = np.full(1, NO_ROW, np.int32)  # of the row of each code
 
     def of_streams(self, device: Column, stream: Column, kind: Column) -> Column:
         """Return the number of each record's row among the streams."""
-        return self._find(device, stream, IS_BESIDE[kind].astype(np.int64), (STREAM, BESIDE))
+        return self._find(device, stream, IS_BESIDE[kind])
 
     def of_engines(self, device: Column, engine: Column, kind: Column) -> Column:
         """Return the number of each record's row among the engines, NO_ROW where none served it."""
         found = np.full(len(device), NO_ROW, np.int32)
         served = np.flatnonzero(IS_SERVED[kind] & (engine >= 0) & (device >= 0))
-        copies = IS_MOVE[kind[served]]
-        found[served] = self._find(device[served], engine[served], (~copies).astype(np.int64), (COPY_ENGINE, CLUSTER))
+        found[served] = self._find(device[served], engine[served], COPY_ENGINE + ~IS_MOVE[kind[served]])
         return found
 
-    def _find(self, device: Column, number: Column, which: Column, meaning: tuple[int, int]) -> Column:
-        code = (device.astype(np.int64) + 1 << 34) + (number.astype(np.int64) + 1 << 1) + which  # both begin at -1
-        different, place = np.unique(code, return_inverse=True)
-        numbers = np.empty(len(different), np.int32)
-        for at, value in enumerate(different.tolist()):
-            what = meaning[value & 1]
+    def _find(self, device: Column, number: Column, what: Column) -> Column:
+        code = (device.astype(np.int64) + 1 << 35) + (number.astype(np.int64) + 1 << 2) + what  # both begin at -1
+        place = np.searchsorted(self._codes, code)
+        if (self._codes[place] != code).any():
+            self._learn(np.setdiff1d(code, self._codes))
+            place = np.searchsorted(self._codes, code)
+        return self._numbers[place]
+
+    def _learn(self, codes: Column) -> None:
+        """Number the rows of codes that are new."""
+        numbers = np.arange(len(self.rows), len(self.rows) + len(codes))
+        for code in codes.tolist():
+            what = code & 3
             section = max(what, BESIDE)  # the host's calls stand below their stream
-            row = TimelineRow((value >> 34) - 1, section, (value % (1 << 34) >> 1) - 1, what)
-            if row not in self._numbers:
-                self._numbers[row] = len(self.rows)
-                self.rows.append(row)
-            numbers[at] = self._numbers[row]
-        return numbers[place]
+            self.rows.append(TimelineRow((code >> 35) - 1, section, (code % (1 << 35) >> 2) - 1, what))
+        place = np.searchsorted(self._codes, codes)
+        self._codes = np.insert(self._codes, place, codes)
+        self._numbers = np.insert(self._numbers, place, numbers)
 
 
-MOST_SHAPES: Final = 12_000  # drawn one by one; the longest ones, where there are more
+MOST_SHAPES: Final = 16_000  # where there would be more, cells are coarser
 MOST_CELLS: Final = 1 << 20  # counted in a table; more are sorted first
 SPARSE: Final = 8  # cells for each shape: where there are more, most of a table would be empty
 GATHERED: Final = -1
+RAW: Final = -1  # the level at which nothing is gathered
 FIELDS: Final = ("row", "start", "end", "kind", "failed", "count", "time", "index")
 
 
@@ -153,34 +161,25 @@ def join(parts: list[Shapes]) -> Shapes:
     return Shapes(*(np.concatenate([getattr(part, field) for part in parts]) for field in FIELDS))
 
 
-def gather(
-    shapes: Shapes, axis: TimeAxis, window: tuple[int, int], width: int, keep: Column, most: int = MOST_SHAPES
-) -> Shapes:
-    """Return the shapes as they look when `window`, in nanoseconds, is `width` pixels wide on an axis.
+def gather(shapes: Shapes, level: int) -> Shapes:
+    """Return the shapes as they look in cells of 2 ** `level` nanoseconds, which begin at multiples of that.
 
-    Those at least two pixels wide stay, at most `most` of them, the longest; so do those whose `index` is in `keep`.
-    The others are gathered: neighbouring pixels of a row that look alike are one shape.
+    Those that reach over two cells stay. The others are gathered: neighbouring cells of a row that look alike are one
+    shape.
     """
-    first, last = axis.place(window[0]), axis.place(window[1])
-    scale = width / (last - first)
-    left = np.clip((axis.place(shapes.start) - first) * scale, 0, width - 1).astype(np.int32)
-    right = np.clip((axis.place(shapes.end) - first) * scale, 0, width).astype(np.int32)
-    kept = np.isin(shapes.index, keep) if len(keep) else np.zeros(len(shapes), bool)
-    wide = np.flatnonzero((right - left >= 2) & ~kept)
-    if len(wide) > most:
-        length = shapes.end[wide] - shapes.start[wide]
-        wide = wide[np.argpartition(length, len(length) - most)[len(length) - most :]]
-    own = kept
-    own[wide] = True
-    if own.all():
+    left = shapes.start >> level
+    wide = (shapes.end >> level) - left >= 2
+    if wide.all():
         return shapes
-    rest = np.flatnonzero(~own)
-    return join([shapes.take(np.flatnonzero(own)), _runs(shapes.take(rest), left[rest], axis, window, width)])
+    rest = np.flatnonzero(~wide)
+    return join([shapes.take(np.flatnonzero(wide)), _runs(shapes.take(rest), left[rest], level)])
 
 
-def _runs(shapes: Shapes, left: Column, axis: TimeAxis, window: tuple[int, int], width: int) -> Shapes:
-    """Return one shape for each run of neighbouring pixels that look alike: of one row, main kind and failedness."""
-    cell = shapes.row.astype(np.int64) * width + left
+def _runs(shapes: Shapes, left: Column, level: int) -> Shapes:
+    """Return one shape for each run of neighbouring cells that look alike: of one row, main kind and failedness."""
+    origin = int(left.min())
+    width = int(left.max()) + 1 - origin
+    cell = shapes.row.astype(np.int64) * width + (left - origin)
     present = np.flatnonzero(np.bincount(shapes.kind, minlength=PROGRAM_WAITS + 1))
     most = int(cell.max()) + 1
     known = None
@@ -203,16 +202,14 @@ def _runs(shapes: Shapes, left: Column, axis: TimeAxis, window: tuple[int, int],
     pixels = cells if known is None else known[cells]
     first, number = _alike(pixels, main * 2 + broken, width)
     begin = pixels[first]
-    pixel = (axis.place(window[1]) - (origin := axis.place(window[0]))) / width
     total = np.add.reduceat(count[cells].sum(1), first).astype(np.int64)
     alone = total == 1
     member = last[cells[first]]
-    start = axis.moment(origin + (begin % width) * pixel)
-    end = axis.moment(origin + (begin % width + number) * pixel)
+    start = begin % width + origin
     return Shapes(
         row=(begin // width).astype(np.int32),
-        start=np.where(alone, shapes.start[member], start),
-        end=np.where(alone, shapes.end[member], end),
+        start=np.where(alone, shapes.start[member], start << level),
+        end=np.where(alone, shapes.end[member], start + number << level),
         kind=main[first].astype(np.uint8),
         failed=broken[first],
         count=total,
@@ -221,20 +218,35 @@ def _runs(shapes: Shapes, left: Column, axis: TimeAxis, window: tuple[int, int],
     )
 
 
-def _alike(pixels: Column, look: Column, width: int) -> tuple[Column, Column]:
-    """Return where runs of neighbouring pixels of one row and one look begin, and how many pixels they have."""
-    breaks = (np.diff(pixels) != 1) | (np.diff(look) != 0) | (np.diff(pixels // width) != 0)
+def _alike(cells: Column, look: Column, width: int) -> tuple[Column, Column]:
+    """Return where runs of neighbouring cells of one row and one look begin, and how many cells they have."""
+    breaks = (np.diff(cells) != 1) | (np.diff(look) != 0) | (np.diff(cells // width) != 0)
     first = np.flatnonzero(np.concatenate([[True], breaks]))
-    return first, np.diff(np.concatenate([first, [len(pixels)]]))
+    return first, np.diff(np.concatenate([first, [len(cells)]]))
+
+
+def _joined(parts: list[Shapes]) -> Shapes:
+    """Return the shapes of parts that follow each other: runs that look alike and touch are one."""
+    shapes = join(parts)
+    runs = np.flatnonzero(shapes.index == GATHERED)
+    if len(parts) == 1 or not len(runs):
+        return shapes
+    own = shapes.take(np.flatnonzero(shapes.index != GATHERED))
+    runs = runs[np.lexsort((shapes.start[runs], shapes.row[runs]))]
+    row, start, end, kind, failed = (getattr(shapes, field)[runs] for field in FIELDS[:5])
+    breaks = (np.diff(row) != 0) | (np.diff(kind) != 0) | (np.diff(failed) != 0) | (start[1:] > end[:-1])
+    first = np.flatnonzero(np.concatenate([[True], breaks]))
+    alike = shapes.take(runs[first])
+    counts, times = (np.add.reduceat(values[runs], first) for values in (shapes.count, shapes.time))
+    return join([own, replace(alike, end=np.maximum.reduceat(end, first), count=counts, time=times)])
 
 
 CHUNK: Final = 8192  # records
 PART: Final = 512  # records of a part of the newest chunk, at least; what is newer is made anew for each picture
 PER_CELL: Final = 8  # records for each cell in time that a chunk is gathered into at first
-NOTHING: Final = np.zeros(0, np.int64)
 
 
-def starts(records: Columns, part: slice = slice(None)) -> Column:
+def starts(records: Columns, part: Column | slice = slice(None)) -> Column:
     """Return when each record began; what never began (skipped, aborted in the queue) is a point at its end."""
     return np.minimum(records["started_ns"][part], records["finished_ns"][part])
 
@@ -248,27 +260,32 @@ class Chunk:
         self.first = int(shapes.start.min())
         self.last = int(shapes.end.max())
         cells = max(1, len(shapes) // PER_CELL)
-        self._finest = max(0, int((self.last - self.first) / cells).bit_length())  # cells of 2 ** this ns
-        self._levels: dict[int, Shapes] = {}
+        self._finest = max(0, int((self.last - self.first) / cells).bit_length())  # of what is kept
+        self._levels = {RAW: shapes}
 
-    def at(self, pixel_ns: float) -> Shapes:
-        """Return what is fine enough for pixels of `pixel_ns`: the shapes, or the same in cells of half that."""
-        level = int(pixel_ns / 2).bit_length() - 1
-        if level < self._finest or len(self.shapes) < PART:
-            return self.shapes
+    def at(self, level: int) -> Shapes:
+        """Return the shapes in cells of 2 ** `level` nanoseconds; as they are at RAW."""
         if level not in self._levels:
-            finer = max((known for known in self._levels if known < level), default=None)
-            source = self.shapes if finer is None else self._levels[finer]
-            if finer is None and level > self._finest:
-                source = self._levels[self._finest] = self._gathered(source, self._finest)
-            self._levels[level] = self._gathered(source, level)
+            finer = max(known for known in self._levels if known < level)
+            if finer == RAW and level > self._finest and len(self.shapes) >= CHUNK:
+                self._levels[self._finest] = gather(self.shapes, finer := self._finest)
+            found = gather(self._levels[finer], level)
+            if level < self._finest:
+                return found  # of the few chunks that one sees so near
+            self._levels[level] = found
         return self._levels[level]
 
-    def _gathered(self, shapes: Shapes, level: int) -> Shapes:
-        begin = self.first >> level << level
-        cells = (self.last - begin >> level) + 1
-        window = begin, begin + (cells << level)
-        return gather(shapes, TimeAxis(*window), window, cells, NOTHING)
+    def within(self, window: tuple[int, int], level: int) -> Shapes:
+        """Return of these shapes those in a window."""
+        shapes = self.at(level)
+        if window[0] <= self.first and self.last <= window[1]:
+            return shapes
+        return shapes.take(np.flatnonzero((shapes.end >= window[0]) & (shapes.start <= window[1])))
+
+    def kept(self, keep: Column, level: int) -> Shapes:
+        """Return the shapes of the records numbered in `keep` that are gathered at a level."""
+        own = self.shapes.take(np.flatnonzero(np.isin(self.shapes.index, keep)))
+        return own.take(np.flatnonzero(~np.isin(own.index, self.at(level).index)))
 
 
 class Pyramid:
@@ -288,18 +305,20 @@ class Pyramid:
         if state == self._seen:
             return
         self._seen = state
-        while self._full and self._full[0].ended <= records.start:
-            del self._full[0]
         end = records.start + len(records)
+        self._full, self._parts = (
+            [chunk for chunk in chunks if chunk.ended > records.start] for chunks in (self._full, self._parts)
+        )
         self._taken = max(self._taken, records.start)
-        while end - self._taken >= CHUNK:
-            self._full.append(self._chunk(records, self._taken, self._taken + CHUNK))
-            self._taken += CHUNK
-            self._parts.clear()
-        self._parted = max(self._parted, self._taken)
-        if end - self._parted >= PART:
-            self._parts.append(self._chunk(records, self._parted, end))
-            self._parted = end
+        self._parted = max(self._parted, records.start)
+        while end - self._parted >= PART:
+            upto = min(end, self._parted + CHUNK)
+            self._parts.append(self._chunk(records, self._parted, upto))
+            self._parted = upto
+            if upto - self._taken >= CHUNK:
+                self._full.append(Chunk(join([part.shapes for part in self._parts]), upto))
+                self._taken = upto
+                self._parts.clear()
         self._open = self._chunk(records, self._parted, end) if end > self._parted else None
 
     def view(
@@ -307,34 +326,25 @@ class Pyramid:
     ) -> tuple[Shapes | None, int]:
         """Return the shapes to draw, None for none, and how many records are in the window.
 
-        `keep` are numbers of records to be drawn on their own; `rows` tells for each row of the book where it is drawn,
-        below 0 where it is not.
+        What is shorter than a pixel is gathered in cells of half to one. `keep` are numbers of records to be drawn on
+        their own; `rows` tells for each row of the book where it is drawn, below 0 where it is not.
         """
-        pixel = float(axis.place(window[1]) - axis.place(window[0])) / width
-        parts: list[Shapes] = []
-        for chunk in [*self._full, *self._parts, *([self._open] if self._open else [])]:
-            if chunk.last < window[0] or chunk.first > window[1]:
-                continue
-            shapes = chunk.at(pixel)
-            if chunk.first < window[0] or chunk.last > window[1]:
-                shapes = shapes.take(np.flatnonzero((shapes.end >= window[0]) & (shapes.start <= window[1])))
-            parts += [shapes, *self._kept(chunk, shapes, keep)]
-        everything = join(parts) if parts else None
-        if everything is None or not len(everything):
+        every = [*self._full, *self._parts, *([self._open] if self._open else [])]
+        chunks = [chunk for chunk in every if chunk.first <= window[1] and chunk.last >= window[0]]
+        if not chunks:
             return None, 0
+        level = int((axis.place(window[1]) - axis.place(window[0])) / width).bit_length() - 1
+        shapes = _joined([chunk.within(window, level) for chunk in chunks])
+        while len(shapes) > MOST_SHAPES:
+            level += 1
+            shapes = _joined([chunk.within(window, level) for chunk in chunks])
         streams = np.array([not row.engine for row in self.book.rows])
-        count = int(everything.count[streams[everything.row]].sum())
-        drawn = rows[everything.row]
-        visible = replace(everything, row=drawn).take(np.flatnonzero(drawn >= 0))
-        return (gather(visible, axis, window, width, keep), count) if len(visible) else (None, count)
-
-    def _kept(self, chunk: Chunk, shapes: Shapes, keep: Column) -> list[Shapes]:
-        """Return the shapes of the chunk that must be drawn on their own and were gathered."""
-        if shapes is chunk.shapes or not len(keep):
-            return []
-        own = chunk.shapes.take(np.flatnonzero(np.isin(chunk.shapes.index, keep)))
-        own = own.take(np.flatnonzero(~np.isin(own.index, shapes.index)))
-        return [replace(own, count=0 * own.count)]
+        count = int(shapes.count[streams[shapes.row]].sum())
+        if len(keep) and level != RAW:
+            shapes = join([shapes, *(chunk.kept(keep, level) for chunk in chunks)])
+        drawn = rows[shapes.row]
+        visible = np.flatnonzero(drawn >= 0)
+        return (replace(shapes, row=drawn).take(visible), count) if len(visible) else (None, count)
 
     def _chunk(self, records: Columns, begin: int, end: int) -> Chunk:
         part = slice(begin - records.start, end - records.start)
