@@ -24,9 +24,9 @@ except ModuleNotFoundError as missing:
 import atops
 from atops.base.errors import InvalidType
 from atops.base.trace.event_log import Closable
-from atops.base.trace.tracer import MOVES, WAITS, ExportRecord, Kind, Status
+from atops.base.trace.records import MOVES, WAITS, ExportRecord, Kind, Status
 from atops.runtime.driver import Driver, current_driver
-from atops.trace.summary import KIND_NAMES
+from atops.trace.words import KIND_NAMES
 
 __all__ = ("KINDS", "Instrumentation", "instrument")
 

@@ -22,7 +22,8 @@ from rich.text import Text
 from atops.apps.histogram import VALUES
 from atops.base.trace.records import COPIES, Kind, Trace, TraceRecord
 from atops.trace.summary import summary
-from atops.trace.text import format_ns, render_text
+from atops.trace.text import render_text
+from atops.trace.words import format_ns
 
 __all__ = ("Counts", "Mismatch", "Outcome", "ProgressBar", "report", "sequence")
 

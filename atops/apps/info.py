@@ -18,7 +18,7 @@ from atops.base.errors import UsageError
 from atops.base.options import EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture, architecture
 from atops.device.topology import Topology
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 
 __all__ = ("add_arguments", "main", "versions")
 

@@ -32,7 +32,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atops.base.neighbours import cure, import_of
-from atops.device.span.span import Space, Span
+from atops.device.geometry import Space
+from atops.device.span.span import Span
 from atops.kernels import dte
 from atops.kernels.arguments import restrict
 from atops.kernels.bound import BoundKernel

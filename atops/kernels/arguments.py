@@ -19,8 +19,9 @@ import numpy as np
 
 from atops.base.dtypes import DType, element_name, kernel_dtype, quietly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.device.geometry import Space
 from atops.device.memory.allocation import Allocation
-from atops.device.span.span import ElementType, Space, Span
+from atops.device.span.span import ElementType, Span
 from atops.kernels.memory.spaces import LanguageSpace
 
 __all__ = (

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from atops.base.dtypes import DType, DTypeLike, Scalar, Typed, as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.neighbours import refuse_await
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import DIRECT, CopyCompletion, ScatteredCopy, checksum
 from atops.runtime.commands.fill import Fill

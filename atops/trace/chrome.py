@@ -29,8 +29,8 @@ from atops.base.trace.records import (
     TraceRecord,
 )
 from atops.device.call_site import file_shown
-from atops.trace.summary import KIND_NAMES, in_lanes, interval, lanes, rows
-from atops.trace.words import bytes_of, side_words
+from atops.trace.summary import in_lanes, interval, lanes, rows
+from atops.trace.words import KIND_NAMES, bytes_of, side_words
 
 __all__ = (
     "Event", "engine_tracks", "micros", "thread_tracks", "time_of_day", "to_chrome", "track", "write_chrome",

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from atops.base.trace.records import COPIES, WAITS, Kind, Status, TraceNames, TraceRecord
-from atops.trace.words import KIND_NAMES, report
+from atops.trace.words import report
 
 __all__ = (
-    "KIND_NAMES", "Interval", "Row", "Summary", "critical_path", "gaps", "in_lanes", "intersect", "interval", "lanes",
+    "Interval", "Row", "Summary", "critical_path", "gaps", "in_lanes", "intersect", "interval", "lanes",
     "length", "merge", "rows", "summary",
 )  # fmt: skip
 

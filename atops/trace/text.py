@@ -15,7 +15,7 @@ from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
 from atops.trace.summary import Row, Summary, interval, rows, summary
 from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable
 
-__all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "printable", "render_text", "sentence")
+__all__ = ("GLYPHS", "describe", "render_text", "sentence")
 
 MINIMUM_WIDTH: Final = 40
 FAILURE: Final = "!"

@@ -12,7 +12,7 @@ import pytest
 import atops.tops as tops
 from atops.base import errors
 from atops.base.result_codes import Result
-from atops.base.trace.tracer import Kind, Status
+from atops.base.trace.records import Kind, Status
 from atops.bridge.call import until
 from atops.bridge.codes import CodeError
 from atops.runtime.board.current_device import DEFAULT

@@ -33,7 +33,7 @@ from atops.base.errors import (
     StreamFull,
     WouldDeadlock,
 )
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.topology import Topology
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device

@@ -11,7 +11,7 @@ from atops import kernels as k
 from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import array_html, first_values
 from atops.runtime.stream import queue_of
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from tests.base.test_html_table import read
 from tests.runtime.boards import PATIENCE, Latch, device
 

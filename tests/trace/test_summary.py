@@ -9,19 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.trace.records import COPIES, WAITS, Kind, Status, TraceNames, TraceRecord
-from atops.trace.summary import (
-    KIND_NAMES,
-    Interval,
-    critical_path,
-    gaps,
-    intersect,
-    interval,
-    lanes,
-    length,
-    merge,
-    rows,
-    summary,
-)
+from atops.trace.summary import Interval, critical_path, gaps, intersect, interval, lanes, length, merge, rows, summary
+from atops.trace.words import KIND_NAMES
 from tests.runtime.trace_records import free_records, overlapping, record
 
 

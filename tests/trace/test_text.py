@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
 from atops.trace.summary import summary
-from atops.trace.text import GLYPHS, describe, format_bytes, format_ns, render_text
+from atops.trace.text import GLYPHS, describe, render_text
+from atops.trace.words import format_bytes, format_ns
 from tests.runtime.trace_records import free_records, record
 
 US = 1000

@@ -19,28 +19,15 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.base.log_fields import get_logger
 from atops.base.trace.event_log import Closable, Detailing, DetailLog, Ring
 from atops.base.trace.records import (
-    COPIES,
-    FIELDS,
-    MOVES,
-    WAITS,
-    AllocationEvent,
-    Change,
-    CommandEvent,
     ContextTuple,
     CounterSample,
     DetailBatch,
     ExportRecord,
     HostWait,
     Kind,
-    MemoryUse,
-    Phase,
-    Place,
     Position,
     RaceEvent,
-    RaceSide,
     Status,
-    ThreadEvent,
-    ThreadState,
     Trace,
     TraceBatch,
     TraceNames,
@@ -49,12 +36,7 @@ from atops.base.trace.records import (
     TraceTuple,
 )  # fmt: skip
 
-__all__ = (
-    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
-    "Detailing", "ExportRecord", "HostWait", "Kind", "MemoryUse", "Phase", "Place", "RaceEvent", "RaceSide", "Status",
-    "Subscription", "ThreadEvent", "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord",
-    "TraceStatistics", "TraceTuple", "Tracer",
-)  # fmt: skip
+__all__ = ("Subscription", "Tracer")
 
 T = TypeVar("T")
 logger = get_logger("atops.trace")

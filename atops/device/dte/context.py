@@ -34,8 +34,8 @@ from atops.device.dte.transfer import (
     poison,
 )
 from atops.device.exec.thread import current_thread, get_slot, missing_await
-from atops.device.geometry import Array
-from atops.device.span.span import Space, Span
+from atops.device.geometry import Array, Space
+from atops.device.span.span import Span
 
 if TYPE_CHECKING:
     from atops.device.dte.configured import Chain, Descriptor

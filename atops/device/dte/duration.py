@@ -8,8 +8,8 @@ import numpy as np
 
 from atops.device.cost import LaunchCost
 from atops.device.dte.transfer import CHAINED, DteEvent, Operand
-from atops.device.geometry import root_of
-from atops.device.span.span import Space, Span
+from atops.device.geometry import Space, root_of
+from atops.device.span.span import Span
 
 if TYPE_CHECKING:
     from atops.device.dte.context import DteContext

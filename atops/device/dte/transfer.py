@@ -23,11 +23,11 @@ from atops.device.dte.array_copy import WORDS, fill
 from atops.device.dte.operations import Operation, sub_sample
 from atops.device.dte.stages import Parameters
 from atops.device.exec.thread import KernelThread, Reach, Request, current_thread, get_slot
-from atops.device.geometry import Array, root_of
+from atops.device.geometry import Array, Space, root_of
 from atops.device.races.access_log import Flight
 from atops.device.races.thread_races import Accessed
 from atops.device.races.touches import Moved
-from atops.device.span.span import Space, Span
+from atops.device.span.span import Span
 
 if TYPE_CHECKING:
     from atops.device.dte.context import DteContext

@@ -24,7 +24,7 @@ from atops.device.geometry import Array, Key, Shaped, Space, is_basic
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
-__all__ = ("FREE_THREADED", "ElementType", "Space", "Span", "SpanAccess", "check_bounds")
+__all__ = ("FREE_THREADED", "ElementType", "Span", "SpanAccess", "check_bounds")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()

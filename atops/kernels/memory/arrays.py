@@ -21,9 +21,9 @@ from atops.device.call_site import caller, expression_at
 from atops.device.chip import POISON
 from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread, current_thread
-from atops.device.geometry import Array
+from atops.device.geometry import Array, Space
 from atops.device.memory.pieces import Pieces
-from atops.device.span.span import Space, Span
+from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Shape, Variable, extents_of
 from atops.kernels.memory.pointer import Pointer
 from atops.kernels.memory.sharing import dynamic_bytes, release_left, shared_object, shared_once

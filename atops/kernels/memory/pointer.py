@@ -15,8 +15,8 @@ from atops.base.dtypes import DTypeLike, element_name, kernel_dtype
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread
-from atops.device.geometry import Array
-from atops.device.span.span import Space, Span
+from atops.device.geometry import Array, Space
+from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, common_space, is_below, located, space_in
 

@@ -16,8 +16,8 @@ from atops.base.errors import IllegalAddress, InvalidType
 from atops.device.call_site import caller
 from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread
-from atops.device.geometry import Array, root_of
-from atops.device.span.span import Space, Span
+from atops.device.geometry import Array, Space, root_of
+from atops.device.span.span import Span
 
 __all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "located", "space_in")
 

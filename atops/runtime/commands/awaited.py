@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, AwaitableCancelled, HostCallFailure, IllegalState, InvalidType, LoopClosed
 from atops.base.log_fields import said_of
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.current_loop import adapter_of, running_loop_adapter
 from atops.base.waiting.loop_adapter import CancelledElsewhere, HostTask, LoopAdapter

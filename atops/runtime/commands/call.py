@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.log_fields import said_of
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.device.call_site import Site, calling_place

@@ -15,7 +15,7 @@ import numpy as np
 from atops.base.choice import Name
 from atops.base.errors import AtopsError, ExecutionError
 from atops.base.log_fields import said_of
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.device.copy_engine import CopyEngines, CopyJob, Direction
 from atops.device.memory.allocation import Allocation, move

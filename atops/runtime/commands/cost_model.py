@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation, Bytes
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.memory.prefetch import PrefetchBuffer

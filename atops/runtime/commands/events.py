@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from atops.base.errors import PriorLaunchFailure
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, Ended, always, define, never, nothing, words_of
 from atops.runtime.core.completion import Completion, verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.copy_engine import Direction
 from atops.device.memory.allocation import Allocation, fill
 from atops.runtime.board.context import DeviceContext

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.log_fields import get_logger
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.cost import LaunchCost
 from atops.device.exec.block_scheduler import Gang
 from atops.device.exec.grid import Grid, GridBarrier, policy_of

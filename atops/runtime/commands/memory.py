@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from atops.base.errors import StreamAborted
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.deferred_free import unfinished, when_unused
 from atops.runtime.core.commands import NOWHERE, Ended, always, define, never, nothing, place

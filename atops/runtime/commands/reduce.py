@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from atops.base.dtypes import DType, quietly
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import ending, run_here_or_beside
 from atops.runtime.commands.cost_model import legs_ns, read_legs, write_legs

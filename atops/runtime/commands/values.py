@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from atops.base.errors import ExecutionError
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation, fill
 from atops.device.memory.value_wait import Condition, Watch, satisfied
 from atops.runtime.core import command_trace

@@ -12,8 +12,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
-from atops.base.trace.records import ContextTuple, Phase
-from atops.base.trace.tracer import Kind, Status, Tracer, TraceTuple
+from atops.base.trace.records import ContextTuple, Kind, Phase, Status, TraceTuple
+from atops.base.trace.tracer import Tracer
 from atops.device.call_site import calling_place
 from atops.runtime.core.commands import NOWHERE, row_of
 from atops.runtime.core.completion import PENDING, Completion

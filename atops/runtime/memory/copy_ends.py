@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from atops.base.dtypes import DType, strictly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.value_wait import Condition
 from atops.runtime.memory.buffer import Buffer, End

@@ -6,7 +6,8 @@ import pytest
 
 from atops.base.clock import VirtualClock
 from atops.base.trace.event_log import Ring
-from atops.base.trace.tracer import Phase, Tracer
+from atops.base.trace.records import Phase
+from atops.base.trace.tracer import Tracer
 
 
 def emit(tracer: Tracer, count: int, name: str = "k") -> None:

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from atops.base.clock import VirtualClock
+from atops.base.trace.event_log import Detailing
 from atops.base.trace.records import (
     COPIES,
     FIELDS,
@@ -26,7 +27,7 @@ from atops.base.trace.records import (
     Trace,
     TraceRecord,
 )
-from atops.base.trace.tracer import Detailing, Tracer
+from atops.base.trace.tracer import Tracer
 
 
 def test_every_field_is_described_once() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from atops.base.clock import VirtualClock, WallClock
 from atops.base.errors import InvalidValue
-from atops.base.trace.tracer import Kind, Status, Tracer, TraceRecord, TraceTuple
+from atops.base.trace.records import Kind, Status, TraceRecord, TraceTuple
+from atops.base.trace.tracer import Tracer
 
 
 def raw(seq: int, name: int = 0) -> TraceTuple:

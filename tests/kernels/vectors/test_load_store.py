@@ -9,7 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
-from atops.device.span.span import Space
+from atops.device.geometry import Space
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import pointer
 from atops.kernels.vectors.vector_type import VectorType, vector, vector2, vector4

@@ -15,7 +15,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import InvalidHandle
 from atops.base.options import EmulatorOptions
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import board_of

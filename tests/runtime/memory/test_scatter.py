@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atops.base.errors import IllegalAddress, InvalidValue
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Part, Scattered, covers
 from tests.runtime.boards import PATIENCE, Latch, device, settle

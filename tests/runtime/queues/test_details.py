@@ -14,8 +14,8 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, StreamAborted
 from atops.base.options import EmulatorOptions
-from atops.base.trace.records import COPIES, AllocationEvent, Change, CommandEvent, Phase, Place, Trace
-from atops.base.trace.tracer import Kind, Tracer
+from atops.base.trace.records import COPIES, AllocationEvent, Change, CommandEvent, Kind, Phase, Place, Trace
+from atops.base.trace.tracer import Tracer
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import DIRECT
 from atops.runtime.stream import Stream

@@ -11,7 +11,7 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops.bridge.handles import register
 from atops.bridge.pointers import add_alias, own
 from atops.runtime.board.current_device import enter, leave

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atops.tops as tops
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, broken, settle
 from tests.tops.conformance import Case, Conformance

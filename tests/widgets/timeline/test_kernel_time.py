@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import atops
-from atops.base.trace.tracer import Kind
+from atops.base.trace.records import Kind
 from atops_widgets import Timeline
 from tests.widgets.host import Host
 

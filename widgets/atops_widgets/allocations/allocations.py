@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from atops.base.trace.records import Place
 from atops.device.call_site import file_shown
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import format_bytes, format_ns
 from atops_widgets.allocations.lives import Life, Line, lines_of, lives_of, stacked
 from atops_widgets.drawing.svg import Drawing, moment, ticks
 from atops_widgets.drawing.theme import LAYOUT, Theme, style_sheet

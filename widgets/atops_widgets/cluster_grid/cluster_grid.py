@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import ClassVar
 
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from atops_widgets.cluster_grid.scene import Stage
 from atops_widgets.cluster_grid.svg import draw
 from atops_widgets.cluster_grid.words import STATES

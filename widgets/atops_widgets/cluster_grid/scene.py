@@ -13,7 +13,7 @@ import numpy as np
 from atops.base.python_ast import module_tree
 from atops.base.trace.records import Kind, Place, ThreadState
 from atops.device.call_site import file_shown
-from atops.trace.text import format_ns, printable
+from atops.trace.words import format_ns, printable
 from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing
 from atops_widgets.cluster_grid.words import STATES, Wait, counts, does, stuck, waits
 from atops_widgets.drawing.scene import Scene, Window

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from atops.base.trace.records import Kind, ThreadState
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing, mark_races, sentence

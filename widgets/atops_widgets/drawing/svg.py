@@ -12,7 +12,7 @@ from itertools import chain, count, pairwise
 from math import ceil, log10
 from typing import Final, TypeAlias
 
-from atops.trace.text import format_ns
+from atops.trace.words import format_ns
 from atops_widgets.drawing.theme import GAPS, HATCHES, NAMES, STYLES, THINNEST, Theme, style_sheet
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.feed import NOTHING, Marks

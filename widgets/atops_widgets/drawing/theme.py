@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from atops.base.trace.records import Kind
 from atops.trace.colours import HATCHES, LOOKS, PAGE, Hatch
-from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
+from atops.trace.words import KIND_NAMES
 from atops_widgets.feed.host import PROGRAM_WAITS
 
 __all__ = (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atops.base.trace.records import WAITS, Change, Kind, Phase, Status, ThreadState, TraceRecord
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 
 __all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Ranges", "Texts", "plural", "union")
 

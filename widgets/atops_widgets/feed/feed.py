@@ -20,7 +20,7 @@ import numpy.ma  # np.unique imports it: 0.03 s that would fall into the first p
 
 from atops.base.errors import InvalidValue
 from atops.base.locks import fork_safe
-from atops.base.trace.event_log import Closable
+from atops.base.trace.event_log import Closable, Detailing
 from atops.base.trace.records import (
     AllocationEvent,
     CommandEvent,
@@ -33,7 +33,7 @@ from atops.base.trace.records import (
     TraceNames,
     TraceRecord,
 )
-from atops.base.trace.tracer import Detailing, Tracer
+from atops.base.trace.tracer import Tracer
 from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load
 from atops.trace.text import sentence

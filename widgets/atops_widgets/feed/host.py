@@ -12,7 +12,7 @@ import numpy as np
 
 from atops.base.trace.records import HostWait, Kind, TraceNames
 from atops.device.call_site import file_shown
-from atops.trace.text import format_ns
+from atops.trace.words import format_ns
 from atops_widgets.feed.columns import RECORDS, Column, Columns, Texts
 
 __all__ = ("HOST", "PROGRAM_WAITS", "WAIT_LANES", "HostLog")

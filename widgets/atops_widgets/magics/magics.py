@@ -20,7 +20,7 @@ from atops.runtime.driver import Driver, board_of, default_driver
 from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe
 from atops.trace.awaited import awaited
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from atops_widgets.drawing.base import cell_shown
 from atops_widgets.feed.columns import plural
 from atops_widgets.magics.checking import check_cell

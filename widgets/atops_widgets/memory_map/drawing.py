@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing, moment, sentence, ticks
 from atops_widgets.drawing.theme import STYLES

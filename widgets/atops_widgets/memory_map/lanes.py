@@ -14,7 +14,7 @@ import numpy as np
 
 from atops.base.errors import InvalidValue
 from atops.device.arch import ARCHITECTURES, Architecture, architecture
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from atops_widgets.drawing.scene import Told
 from atops_widgets.feed.columns import Column, union
 from atops_widgets.feed.feed import Feed

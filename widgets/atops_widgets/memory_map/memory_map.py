@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from atops.trace.text import format_bytes
+from atops.trace.words import format_bytes
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.svg import Drawing

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.theme import STYLES
 from atops_widgets.feed.axis import TimeAxis

@@ -11,8 +11,7 @@ import numpy as np
 
 from atops.base.trace.records import Kind, TraceRecord
 from atops.device.call_site import file_shown
-from atops.trace.summary import KIND_NAMES
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns
 from atops_widgets.feed.columns import Column, Ranges
 from atops_widgets.feed.feed import Feed
 from atops_widgets.feed.links import line_of

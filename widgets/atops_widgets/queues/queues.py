@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import ClassVar, Final
 
 from atops.base.trace.records import Kind, Status
-from atops.trace.summary import KIND_NAMES
-from atops.trace.text import GLYPHS, printable
+from atops.trace.text import GLYPHS
+from atops.trace.words import KIND_NAMES, printable
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
 from atops_widgets.drawing.svg import Drawing

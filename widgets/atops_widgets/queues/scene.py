@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.trace.text import format_ns
+from atops.trace.words import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, plural

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from atops.base.trace.records import Kind, Status
-from atops.trace.summary import KIND_NAMES
-from atops.trace.text import format_bytes
+from atops.trace.words import KIND_NAMES, format_bytes
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import Drawing, mark_races, outline, sentence
 from atops_widgets.drawing.theme import KINDS

@@ -9,8 +9,7 @@ import numpy as np
 
 from atops.base.trace.records import MOVES, Kind, Status, TraceNames
 from atops.device.call_site import file_shown
-from atops.trace.summary import KIND_NAMES
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns
 from atops_widgets.feed.columns import plural
 from atops_widgets.queues.ledger import Held, Ledger, States, Token, TokenState
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from atops.base.trace.records import COPIES, WAITS, Kind, TraceRecord
 from atops.trace.summary import critical_path
-from atops.trace.text import format_bytes, format_ns
+from atops.trace.words import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.theme import NAMES
 from atops_widgets.feed.axis import TimeAxis

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 import traitlets
 
 from atops.trace.awaited import awaited
-from atops.trace.text import describe, format_bytes, format_ns, render_text
-from atops.trace.words import races_text
+from atops.trace.text import describe, render_text
+from atops.trace.words import format_bytes, format_ns, races_text
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
 from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_gaps, mark_races, moment, outline, sentence, ticks
