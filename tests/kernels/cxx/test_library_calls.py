@@ -26,9 +26,8 @@ HEAD = """#include <stdlib.h>
 #include <vector>
 std::mutex mutex, free_one; int wait() { __syncthreads(); return 1; }
 __global__ void right(int *x) { std::lock_guard<std::mutex> held(free_one); x[0] = 7; }
-__global__ void wrong(int *x) {
 """
-WRONG = {  # what a kernel does in the line 12 of its text, and what is said
+WRONG = {  # what a kernel does, and what is said
     "exit(3);": r"called exit\(\), which would end the process",
     "_exit(3);": r"called _exit\(\), which would end the process",
     "abort();": r"called abort\(\)",
@@ -54,14 +53,22 @@ WRONG = {  # what a kernel does in the line 12 of its text, and what is said
 }
 
 
+@pytest.fixture(scope="module")
+def wrong() -> Any:
+    """Return the module of all of them: `wrong_N` does the N-th in the second of its three lines."""
+    kernels = (f"__global__ void wrong_{at}(int *x) {{\n  {body}\n  x[0] += 1; }}\n" for at, body in enumerate(WRONG))
+    return k.compile_source(HEAD + "".join(kernels), "library.tops").module()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("body", WRONG)
-def test_what_would_end_or_block_the_process(body: str, run: Callable[..., Any]) -> None:
+def test_what_would_end_or_block_the_process(body: str, wrong: Any, run: Callable[..., Any]) -> None:
     """It ends the launch; the next one of the same module is right."""
-    module = k.compile_source(f"{HEAD}  {body}\n  x[0] += 1;\n}}\n", "library.tops").module()
-    with pytest.raises(LaunchFailure, match=f"library.tops:12: {WRONG[body]}"):
-        run("", "wrong", (1, 12), np.zeros(12, np.int32), module=module)
-    assert run("", "right", (1, 12), np.zeros(12, np.int32), module=module)[0] == 7
+    at = list(WRONG).index(body)
+    line = HEAD.count("\n") + 3 * at + 2
+    with pytest.raises(LaunchFailure, match=f"library.tops:{line}: {WRONG[body]}"):
+        run("", f"wrong_{at}", (1, 12), np.zeros(12, np.int32), module=wrong)
+    assert run("", "right", (1, 12), np.zeros(12, np.int32), module=wrong)[0] == 7
 
 
 @pytest.mark.slow
@@ -173,7 +180,8 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_jump_to_nowhere(run: Callable[..., Any]) -> None:
     """A longjmp leaves neither a stack nor a counter that could be trusted."""
-    text = f"{HEAD}  jmp_buf b; for (char &each : *(char(*)[sizeof b]) & b) each = 0;\n  longjmp(b, 1);\n}}\n"
+    text = HEAD + "__global__ void wrong(int *x) {\n"
+    text += "  jmp_buf b; for (char &each : *(char(*)[sizeof b]) & b) each = 0;\n  longjmp(b, 1);\n}\n"
     with pytest.raises(LaunchFailure, match="an address that no memory can have"):
         run(text, "wrong", (1, 1), np.zeros(12, np.int32))
 
