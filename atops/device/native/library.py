@@ -213,7 +213,7 @@ def _built(toolchain: Toolchain) -> Path:
         return found.path
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "runtime.so"
-        toolchain.library([SOURCES / unit for unit in UNITS], made, ["-ldl", "-pthread"])
+        toolchain.library([SOURCES / unit for unit in UNITS], made, ["-march=native", "-ldl", "-pthread"])
         return keep(key, made)
 
 
