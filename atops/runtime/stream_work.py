@@ -263,7 +263,7 @@ class WorkVerbs(MemoryVerbs):
         queue = self._queue
         queue.check_ours(target)
         word = word_of(target, value, condition, width, mask)
-        wait = WaitValue(word.allocation, word.offset, width, value, word.condition, mask)
+        wait = WaitValue(word.allocation, word.offset, width, word.value, word.condition, word.mask)
         return queue.keep(queue.submit(wait), (word.allocation,))
 
     def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion[None]:
@@ -274,7 +274,8 @@ class WorkVerbs(MemoryVerbs):
         queue = self._queue
         queue.check_ours(target)
         word = word_of(target, value, Condition.Gte, width)
-        return queue.keep(queue.submit(WriteValue(word.allocation, word.offset, width, value)), (word.allocation,))
+        write = WriteValue(word.allocation, word.offset, width, word.value)
+        return queue.keep(queue.submit(write), (word.allocation,))
 
     @overload
     def call(

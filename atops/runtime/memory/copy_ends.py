@@ -24,11 +24,13 @@ CAST_CODES = frozenset("?bBhHiIlLqQefd")  # element types whose memoryview can b
 
 
 class Word(NamedTuple):
-    """A 32- or 64-bit word in memory, and how a wait compares it."""
+    """A 32- or 64-bit word in memory, what is stored or waited for, and how a wait compares it."""
 
     allocation: Allocation
     offset: int
+    value: int
     condition: Condition
+    mask: int | None
 
 
 def end_of(value: Any, what: str, writable: bool) -> End:
@@ -214,12 +216,15 @@ def word_of(
         raise InvalidValue(f"width is {width!r} bits; expected 32 or 64")
     if not isinstance(value, int | np.integer):
         raise InvalidType(f"the value is {value!r}; expected an int")
+    value = int(value)  # numpy's would overflow where values and masks meet
     if not -(1 << (width - 1)) <= value < 1 << width:
         raise InvalidValue(f"the value {value} does not fit {width} bits")
-    if mask is not None and not isinstance(mask, int | np.integer):
-        raise InvalidType(f"the mask is {mask!r}; expected an int, or None for all bits")
-    if mask is not None and not 0 <= mask < 1 << width:
-        raise InvalidValue(f"the mask {mask:#x} does not fit {width} bits")
+    if mask is not None:
+        if not isinstance(mask, int | np.integer):
+            raise InvalidType(f"the mask is {mask!r}; expected an int, or None for all bits")
+        mask = int(mask)
+        if not 0 <= mask < 1 << width:
+            raise InvalidValue(f"the mask {mask:#x} does not fit {width} bits")
     size = width // 8
     if target.nbytes < size:
         raise InvalidValue(f"{target!r} has {target.nbytes} bytes; a {width}-bit word has {size}")
@@ -228,4 +233,4 @@ def word_of(
     chosen = Condition.of(condition)
     if target.allocation.freed_by is not None:
         raise IllegalAddress(target.allocation.freed_message(repr(target)))
-    return Word(target.allocation, target.offset, chosen)
+    return Word(target.allocation, target.offset, value, chosen, mask)

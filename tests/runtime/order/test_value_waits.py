@@ -68,6 +68,20 @@ async def test_conditions(device, width, condition, mask, wanted, blocks, passes
     await waiter.wait_value(word, wanted, condition.lower(), mask=mask, width=width)  # as kernels spell it
 
 
+@every("width, kind", [(width, kind) for width in (32, 64) for kind in (np.int8, np.uint8, np.int32, np.uint64)])
+@on_every_host
+async def test_integers_of_numpy_are_words_masks_and_values(device, width, kind):
+    """A wait is armed with them, another stream's store ends it, and no difference of two of them overflows."""
+    waiter, writer = device.create_stream(nonblocking=True), device.create_stream(nonblocking=True)
+    word = device.zeros(8, np.uint8)
+    wait = waiter.wait_value(word, kind(3), mask=kind(127), width=width)
+    await writer.write_value(word, kind(2), width=width)
+    assert not wait.done()
+    await writer.write_value(word, kind(3), width=width)
+    await wait
+    await waiter.wait_value(word, np.uint32(4), "Nor", mask=np.uint16(6), width=width)
+
+
 @every("width, value", [(32, 0x70F0F0FF), (64, 0x7FFF0000FFFF0000), (32, -3), (64, -3)])
 @on_every_host
 async def test_write_value_stores_the_exact_word(device, width, value):
