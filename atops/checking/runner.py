@@ -38,7 +38,7 @@ from atops.runtime.interrupts import Interrupts
 from atops.runtime.run import INSTEAD, drive, run_in_trio
 from atops.runtime.schedules.choosing import ChosenLoop, ScheduledExecutor
 from atops.runtime.schedules.fingerprint import check_fingerprint
-from atops.runtime.schedules.host import Backend, inline_executor
+from atops.runtime.schedules.host import Backend, inline_executor, need_trio
 
 __all__ = ("Program", "Quiet", "Runner", "Watching", "classified", "failure_by")
 
@@ -59,6 +59,9 @@ class Runner:
         self, program: Program, arguments: tuple[object, ...], options: EmulatorOptions, steps: int,
         backend: Backend = "asyncio",
     ) -> None:  # fmt: skip
+        """Raises NotSupported for the backend "trio" where trio is missing."""
+        if backend == "trio":
+            need_trio()
         self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
         self.races: tuple[Race, ...] = ()  # that the detectors have reported in the latest run

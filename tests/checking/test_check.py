@@ -19,7 +19,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops import tops
-from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from atops.base.errors import AtopsError, InvalidType, InvalidValue, NotSupported
 from atops.base.options import EmulatorOptions
 from atops.checking.search import Progress
 from tests.checking.seeded_bugs import BUGS, update_lost_between_threads
@@ -483,6 +483,13 @@ def test_trio_awaits_it_too():
         assert (await atops.check.aio(fails_on_one)).verdict == "failed"
 
     trio.run(main)
+
+
+def test_a_missing_trio_is_named(monkeypatch):
+    """What is to be installed is said, as `atops.run` says it."""
+    monkeypatch.setitem(sys.modules, "trio", None)
+    with pytest.raises(NotSupported, match=r"pip install 'atops\[trio\]'"):
+        atops.check(ordered, 1, backend="trio")
 
 
 @pytest.mark.slow
