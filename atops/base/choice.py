@@ -27,7 +27,7 @@ from atops.base.errors import InvalidValue
 
 __all__ = (
     "NEXT", "PASSING", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Drawing",
-    "Keeping", "Name", "Plain", "Random", "Replay", "named", "told",
+    "Name", "Plain", "Random", "Replay", "named", "told",
 )  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
@@ -66,12 +66,6 @@ class Drawing(Chooser, Protocol):
 
     def drawing(self) -> Random | None:
         """Return what draws them for now, as `choose` would have chosen; None to be asked about each."""
-
-
-class Keeping(Chooser, Protocol):
-    """A chooser that keeps what it chooses, where a ChoiceLog would; what is drawn for it is appended there."""
-
-    taken: list[tuple[Name, int, int]]
 
 
 class Plain:

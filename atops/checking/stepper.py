@@ -220,17 +220,6 @@ class Stepper:
             raise InvalidValue(f"{self.name} departs from its schedule at {departure}")
         return self.verdict
 
-    def load_names(self, names: Sequence[Name]) -> str:
-        """Run so that these come, the `names` of another run, to its end, and return the verdict.
-
-        Raises IllegalState where one of them cannot come.
-        """
-        script = _Script(names)
-        self._run([], script)
-        if script.differs:
-            raise IllegalState(f"{self.name} is not the same twice under the same choices: {script.differs}")
-        return self.verdict
-
     def peek(self, choice: Pick) -> Peek:
         """Return what a pick would do, from a run of its own: this one stays where it is.
 
@@ -389,25 +378,6 @@ def _now(chooser: _Picks) -> Look:
         if found is not None:
             return found
     return Look((), (), {}, {})
-
-
-class _Script:
-    """A chooser that takes the names of another run."""
-
-    def __init__(self, names: Sequence[Name]) -> None:
-        self.names = names
-        self.differs = ""
-        self._at = 0
-
-    def choose(self, kind: str, names: Sequence[Name]) -> int:
-        """Return the position of the next name; of what comes first behind them, and where that is none of them."""
-        at, self._at = self._at, self._at + 1
-        if self.differs or at >= len(self.names):
-            return 0
-        if self.names[at] not in names:
-            self.differs = f"choice {at + 1}: {told(self.names[at])} came, and cannot any more"
-            return 0
-        return names.index(self.names[at])
 
 
 def off_loop(work: Callable[[], Result]) -> Result:
