@@ -38,7 +38,7 @@ def build(
     not, NotSupported for operators and types that nothing here evaluates, and without the package onnx; OSError.
     """
     if not isinstance(name, str):
-        raise InvalidType(f"the name is {name!r}; a text is right")
+        raise InvalidType(f"the name is {name!r}; expected a str")
     for what, value, most in (("clusters", clusters, 1 << 32), ("memory", memory, 1 << 63)):
         if not isinstance(value, int) or not (what == "clusters") <= value < most:
             raise InvalidValue(f"{what} is {value!r}; {int(what == 'clusters')} or more is right")

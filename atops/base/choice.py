@@ -1,4 +1,4 @@
-"""What could come next, by name; who chooses; what was chosen; and the same choices again.
+"""Choices of a run under a schedule: the names of what could come next, choosers, and the record of what was chosen.
 
 Everything that a run decides is one call, `choose(kind, names)`. A name says the same thing in every process and under
 every seed; it begins with its kind:
@@ -37,16 +37,16 @@ NEXT = "next"  # the kind of a choice among names of several kinds
 THREAD, TRANSFER, STREAM, TASK, TIME = "thread", "transfer", "stream", "task", "time"
 PASSING: Name = (TIME, "goes on")
 
-# By how much a random run prefers one actor to another at most, either way, and for how many choices: a kernel of 24
-# threads has hundreds of turns where a stream has three commands, and either may be what has to come first.
+# A random run prefers one actor to another by this factor at most, for so many choices. The factor is large, as a
+# kernel of 24 threads has hundreds of turns where a stream has three commands, and either may have to come first.
 MOST_PREFERRED = 32.0
 SHORTEST, LONGEST = 4, 32
-# By how many seeds in a hundred some are preferred, all have equal chances, and each has a rank; and how often in a row
-# what has the highest rank is chosen at most before it falls behind: it may be polling for what others do.
+# Of a hundred seeds, so many prefer some actors, give all equal chances, or give each a rank. What has the highest rank
+# falls behind after so many choices in a row: it may be polling for what others do.
 PREFERRING, EQUAL, RANKED = 50, 35, 15
 MOST_IN_A_ROW = 256
-LAST = 1e-9  # the rank of time: it goes on where nothing else can, or where what can has fallen behind
-MOST_RANKS = 10_000  # where there are so many, all are drawn again: most are of launches and tasks that are over
+LAST = 1e-9  # the rank of time: chosen where nothing else could come, or all else has fallen behind
+MOST_RANKS = 10_000  # then all are drawn anew: most are of launches and tasks that are over
 _first = itemgetter(0)
 
 
@@ -149,7 +149,7 @@ class Random:
         raise AssertionError("there are as many as was said")
 
     def _by_rank(self, names: Sequence[Name]) -> int:
-        """Return the position of what has the highest rank, any of several."""
+        """Return the position of what has the highest rank; a random one where several have it."""
         ranks = self._ranks
         try:
             found = [ranks[name] for name in names]
@@ -191,7 +191,7 @@ class Random:
             self._weights.clear()
 
     def _actor_of(self, name: Name) -> object:
-        """Return for what a step is done: the same for a stream's next command and for what an engine does for it."""
+        """Return the actor of a step: the same for a stream's next command and what an engine does for the stream."""
         kind = name[0]
         actor = self._actors[name] = " ".join(map(str, name)) if kind in (STREAM, TASK) else name[1]
         return actor
@@ -216,7 +216,7 @@ class Random:
 
 
 def _ranked(name: Name) -> Name:
-    """Return what has one rank, of a name: a stream, a task, or a kind of what is done for one actor."""
+    """Return the part of a name that has one rank: a stream, a task, or one kind of step for one actor."""
     return name if name[0] in (STREAM, TASK) else name[:2]
 
 
@@ -329,7 +329,7 @@ def told(name: Name) -> str:
 
 
 def named(text: str) -> Name:
-    """Return the name that was joined by spaces into `text`, as makers are in the names of what they make."""
+    """Return the name that was joined by spaces into `text`: as the name of a maker stands in that of its work."""
     kind, _, rest = text.partition(" ")
     if kind == "stream":
         device, number = rest.split(" ")

@@ -1,7 +1,7 @@
 """Locks that know who holds them, and locks that are free in a forked child.
 
-A finalizer or a signal handler runs between any two steps of a thread, which may hold a lock just then: waiting for it
-would never end. Such code may look, and hand work over; what would change a state that is half changed is refused.
+A finalizer or a signal handler runs between any two steps of a thread. If the thread holds a lock just then, waiting
+for it would never end. Such code may read, and post work for later; what would change a half-changed state is refused.
 
 A fork copies a lock as it is. If another thread held it, that thread does not exist in the child, and the child would
 wait for ever. So the locks of modules, of classes, and of objects that belong to no driver are made by `fork_safe`; a
@@ -54,7 +54,7 @@ def make_lock() -> OwnedLock:
 
 
 def attempt(lock: OwnedLock, call: Callable[[], object]) -> None:
-    """Call with the lock taken, if that takes no waiting and this thread does not hold it; else do nothing."""
+    """Call with the lock held, if it is free now; do nothing if any thread has it, this one included."""
     if lock.is_owned():
         return
     # C code takes the lock, and no signal handler runs between that and the `try`, as one does after `acquire(False)`.
@@ -79,13 +79,13 @@ def take_patiently(lock: OwnedLock) -> None:
 
 
 def check_entry(lock: OwnedLock, what: str) -> None:
-    """Raise IllegalState where this very thread holds the lock, as only a finalizer or a signal handler can find it."""
+    """Raise IllegalState if this thread holds the lock: then this is a finalizer or a signal handler."""
     if lock.is_owned():
         raise reentered(what)
 
 
 def reentered(what: object) -> IllegalState:
-    """Return the error for a call that came in the middle of another one of its own thread, which holds a lock."""
+    """Return the error for a call in the middle of another call of the same thread, which holds a lock."""
     return IllegalState(
         f"{what} by a finalizer or a signal handler, in the middle of a call that its thread was making; have the "
         "thread do it when that call is over (loop.call_soon, a queue), or another thread"

@@ -1,6 +1,6 @@
-"""The log of atops: records with fields that say what they are about, and handlers whose faults end no work.
+"""The log of atops: records with fields for device, stream and command. A failing handler of the program ends no work.
 
-And what objects of the program's say of themselves, for messages that must be made whatever that raises.
+Also: text for objects of the program whose `repr` or `str` may raise.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ FIELDS: Final[dict[str, str]] = {
 class Log(logging.LoggerAdapter[logging.Logger]):
     """A logger of atops, for the runtime.
 
-    What a handler or a filter of the program raises is shown, as logging shows what goes wrong in a handler, and goes
-    no further: most records are made by threads of the runtime, in the middle of a command.
+    What a handler or a filter of the program raises is printed, as `logging` prints errors of handlers, and goes no
+    further: most records are made by threads of the runtime, in the middle of a command.
     """
 
     def log(self, level: int, msg: object, *args: object, **keywords: Any) -> None:
@@ -80,7 +80,7 @@ def _show() -> None:
 # ---- what the program's own exceptions and objects say
 
 def said_of(thing: object) -> str:
-    """Return the repr of a thing of the program's, or its type's name where that raises: a command must end."""
+    """Return the repr of an object of the program, or its type's name where that raises: no command may hang by it."""
     return _told(repr, thing)
 
 

@@ -29,7 +29,7 @@ __all__ = (
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 STDLIB, INSTALLED = sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep
 LIBRARIES = (PACKAGE, STDLIB, INSTALLED, sysconfig.get_path("platlib") + os.sep)
-# What calls the program's tasks and threads: what has called that led to no place of the program.
+# What calls the program's tasks and threads. The frames behind it are no places of the program.
 LOOPS = (f"{STDLIB}asyncio{os.sep}", f"{INSTALLED}trio{os.sep}", f"{STDLIB}threading.py")
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
 
@@ -39,9 +39,9 @@ NAMERS: list[Callable[[str], str | None]] = []  # asked first: the cells of a no
 
 
 def source_name(path: str) -> str:
-    """Return the path of a file as it is, of a compiled text the name that the compiler's log has for it.
+    """Return the path of a file, or for a compiled text the name by which the compiler's log calls it.
 
-    One of `NAMERS` may know better.
+    The functions in `NAMERS` are asked first.
     """
     for namer in NAMERS:
         if (name := namer(path)) is not None:
@@ -148,11 +148,11 @@ ASKED: ContextVar[Site | None] = ContextVar("atops_asked_at", default=None)
 
 
 def caller(inside: int = 0, last: Site | None = None) -> Site:
-    """Return the innermost frame outside this package and numpy; the asker's own where the whole stack is inside.
+    """Return the place of the innermost frame outside this package and numpy.
 
-    `inside` frames, the asker's and those that called it, are the package's for certain: they need no look. `last` is
-    an earlier answer, which is given again for the same place: few places of a program ask a hundred thousand times.
-    Inside `asked_at` it is the place given there.
+    That is the asker's own where the whole stack is inside, and in a block of `asked_at` the place given there.
+    `inside`: so many frames, from the asker's on, are known to be the package's and are not looked at. `last`: an
+    earlier answer, returned again if the place is the same, for one line of a program often asks many times.
     """
     if (asked := ASKED.get()) is not None:
         return asked
@@ -203,7 +203,7 @@ def callers_of(site: Site, most: int) -> list[tuple[CodeType, int]]:
 
 
 class _Inside(dict[str, bool]):
-    """Whether a file is no part of the program, by its name: of all that is asked of a frame the most frequent."""
+    """Whether a file, by its name, is no part of the program: the question most often asked of a frame."""
 
     def __missing__(self, name: str) -> bool:
         inside = name.startswith(NOT_THE_PROGRAM)
@@ -238,9 +238,9 @@ _FILES = _Files()
 
 
 class asked_at:
-    """Answer `caller` with this place inside the block: for code that acts for the program later.
+    """In the block, have `caller` return this place: for what the package does later, in a task of its own.
 
-    What the package does in a task of its own has no frame of the program under it.
+    Such a task has no frame of the program under it.
     """
 
     __slots__ = ("_site", "_token")

@@ -101,13 +101,13 @@ class Board(InProcess):
 
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], BoardWork | None]] = -1, lambda: None
-    device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
+    device_type: ClassVar[type[Device]]  # set by runtime/device.py, which stands above
     _flush_posted = False  # whether the tracer is about to tell its subscribers
     frees = False  # whether a stream has freed memory: from then on pools need to know what comes before what
     unseen: AtopsError | None = None  # the first failure of a stream that the program never looked at
 
     def __init__(self, driver: Driver, options: EmulatorOptions, name: str, executor: Executor | None):
-        self.driver = driver  # by which programs know it
+        self.driver = driver  # what programs hold
         self.options, self.name, self.devices = options, name, options.devices  # how many devices the board has
         self.clock: Clock = WallClock()
         if executor is None:
@@ -148,7 +148,7 @@ class Board(InProcess):
             self._letting_go.atexit = False
 
     def announce(self) -> None:
-        """Tell what wants to know of new drivers."""
+        """Call what `STARTS` has with this new board."""
         if self.executor.touches is not None:
             self.executor.touches.begin_board(self)
         with STARTS_LOCK:
@@ -179,7 +179,7 @@ class Board(InProcess):
         return closing
 
     def disown(self, error: NotInitialized) -> None:
-        """Be dead in a forked child: the threads and the locks' holders stayed with the parent."""
+        """In a forked child: be closed, for the threads, and the holders of the locks, stayed with the parent."""
         self.lock = make_lock()
         self.closed = error
         self.forked = True

@@ -22,7 +22,7 @@ MOST_SELECTED = 1024  # the descriptors that select() takes are below
 class TaskWaiter(LoopWaiter):
     """What an asyncio task waits for in place of a future, by asyncio's protocol for such objects.
 
-    A future would not resume the task but schedule that for the loop's next turn; this saves the turn.
+    A future resumes its task in the loop's next turn; this resumes it at once.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_failure", "_loop", "_source", "_wakeup")
@@ -88,7 +88,7 @@ class TaskWaiter(LoopWaiter):
 
 
 class ChosenTaskWaiter(TaskWaiter):
-    """The same on a loop that chooses what comes next: the task's next step is one of the things that could."""
+    """The same on a loop under a schedule: the task's next step waits to be chosen."""
 
     __slots__ = ()
 
@@ -161,7 +161,7 @@ class AsyncioHostTask(HostTask):
             self._adapter.deliver(self._cancel)
 
     def forget(self) -> None:
-        """Keep asyncio from complaining of a task that its loop took in its last turn and never ran to its end."""
+        """Keep asyncio from warning of a task whose loop stopped before the task ended."""
         task = self._task
         if task is not None and not task.done():
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does for the tasks it drops
@@ -176,10 +176,10 @@ class AsyncioHostTask(HostTask):
 
 
 def _hang_bell(loop: asyncio.AbstractEventLoop, answer: Callable[[], None]) -> int | None:
-    """Return what is written to from any thread to have the loop call `answer`; None where it must be asked itself.
+    """Return a descriptor: writing to it from any thread makes the loop call `answer`. None where there can be none.
 
-    Much of a small command is waking the loop that awaits it. A loop's own way, `call_soon_threadsafe`, makes a handle,
-    copies the context, and sends a byte that is received twice. The descriptor lives as long as the loop, so that no
+    Waking the loop is much of the cost of a small command. `call_soon_threadsafe` makes a handle, copies the context,
+    and sends a byte that is received twice. The descriptor lives as long as the loop, so that no
     other file gets its number while a thread may still write to it. On the loop's thread only.
     """
     if not hasattr(os, "eventfd"):  # it is Linux's

@@ -38,7 +38,7 @@ def seconds(timeout: float | None) -> float | None:
 class Waiter(Protocol):
     """Whatever can be parked. `wake` is called from any thread, with no lock held; it must not block.
 
-    Once, but for a Ctrl-C in the middle of it, which may have come before or after its effect: then once more.
+    It is called once; after a Ctrl-C in the middle of it, once more.
     """
 
     def wake(self) -> None:
@@ -91,9 +91,9 @@ class ParkingLot(Generic[W]):
 
 
 def wake(waiters: Collection[Waiter]) -> None:
-    """Wake waiters, with no lock held. Logs what one cannot be woken for; the others are woken all the same.
+    """Wake waiters, with no lock held. An error in waking one is logged, and the others are woken.
 
-    After a Ctrl-C in between all are woken again, so one perhaps twice.
+    After a Ctrl-C in between, all are woken again, some twice.
     """
     try:
         for waiter in waiters:
@@ -107,7 +107,7 @@ def wake(waiters: Collection[Waiter]) -> None:
 
 
 class Ending:
-    """What is over once, from any thread, and has a lot and a lock of its own for its waiters."""
+    """Something that ends once, from any thread. Its waiters have a lot and a lock of its own."""
 
     def __init__(self, what: str) -> None:
         self.is_done = False

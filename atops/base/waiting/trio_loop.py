@@ -28,7 +28,7 @@ class TrioWaiter(LoopWaiter):
         self._task = task
 
     def resume(self) -> None:
-        """Put the task among those that run."""
+        """Have the run resume the task."""
         trio.lowlevel.reschedule(self._task)
 
 
@@ -42,7 +42,7 @@ class TrioHostTask(HostTask):
 
     def start(self) -> None:
         """Make the system task. In the run."""
-        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
+        # A run that is ending refuses system tasks, and would crash. That the task never ran shows in `closed`.
         with suppress(RuntimeError):
             name = None if self.named is None else self.named()
             trio.lowlevel.spawn_system_task(self._run, name=name, context=self._context)
@@ -74,7 +74,7 @@ class TrioHostTask(HostTask):
         self._adapter.deliver(self._scope.cancel)
 
     def forget(self) -> None:
-        """A run ends every task that it has taken: there is nothing to let go."""
+        """Do nothing: a run ends every task that it has started."""
 
 
 class TrioLoop(LoopAdapter):

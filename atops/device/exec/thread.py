@@ -68,8 +68,8 @@ class Request:
     `await`.
 
     `reach` says from how far away a thread parked here may be woken: deadlocks are found by it. Where each SIP thread
-    has an OS thread, requests of one block are served one at a time, but for those that are not served `alone` because
-    they guard themselves what they share.
+    has an OS thread, requests of one block are served one at a time, except those whose `alone` is False: these have
+    locks of their own.
     """
 
     __slots__ = ("frame", "lasti")
@@ -91,11 +91,11 @@ class Request:
 
     @property
     def awaits(self) -> object:
-        """What others give that is to be there before the thread goes on, as a footprint has it; None if not known."""
+        """What the thread waits for, as a footprint names it; None if not known."""
         return None
 
     def cancel(self, thread: KernelThread) -> None:
-        """Forget `thread`, which was parked here and is being closed. Only what outlives the grid needs to."""
+        """Forget `thread`, which was parked here and is being closed. Only requests that outlive the grid need it."""
 
     def describe(self) -> str:
         """Say what a thread stands at here, for deadlock reports: "syncthreads"."""
@@ -160,7 +160,7 @@ class KernelThread:
     linear: int
     index: tuple[int, int, int]
     sip: Sip
-    sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
+    sync: Request  # its block barrier; made with the SIP, so that no launch has to
     grid_sync: Request | None  # of a cooperative grid only
     unawaited: Request | None
     waiting: Request | None
@@ -172,9 +172,9 @@ class KernelThread:
     ended: bool
     pieces: Pieces | None  # of the SIP's L1, once something was taken
     race: ThreadRaces | ThreadTouches | None  # what it accesses, where races are looked for
-    turns: int  # how many more transfers it may do at their await before a wait suspends it
-    name: Name  # by which a schedule chooses it; set only under one,
-    turn: Callable[[], None]  # as the step that it is then
+    turns: int  # how many more waits for transfers move the bytes there and then, before one suspends the thread
+    name: Name  # by which a schedule chooses it; set only under a schedule
+    turn: Callable[[], None]  # the step that is chosen; set only under a schedule
     task: SipTask  # what steps it; set only where every thread has an OS thread
 
     @property
@@ -302,13 +302,13 @@ def _over(nothing: None) -> object:
 
 
 def missing_await(thread: KernelThread) -> MissingAwait:
-    """Return the error for the request that `thread` owes, naming its line."""
+    """Return the error for the request that `thread` made and never awaited, naming its line."""
     assert thread.unawaited is not None
     return MissingAwait(f"{thread} {asked(thread.unawaited)}")
 
 
 def asked(request: Request) -> str:
-    """Say of a request that was made and not awaited what it is and where."""
+    """Describe a request that was made and never awaited, with its line."""
     file, line = request.line()
     return f"asked for {request.describe()} at {file_shown(file)}:{line} and never awaited it; write `await`"
 
@@ -317,7 +317,7 @@ def asked(request: Request) -> str:
 
 
 class ThreadSlot:
-    """Where one OS thread keeps which kernel thread it is running: a slot is the cheapest thread-local there is."""
+    """Where an OS thread keeps the kernel thread that it runs. To read a slot is cheaper than a `threading.local`."""
 
     __slots__ = ("owner", "thread")
 

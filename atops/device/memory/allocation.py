@@ -37,7 +37,7 @@ FENCED = _FENCE is not None
 
 @contextmanager
 def numbered_from_one() -> Iterator[None]:
-    """Number the allocations made inside from 1 on: those of a run by itself, which no other memory meets."""
+    """In the block, number allocations from 1 on: for a run whose memory meets no other."""
     global _serials
     before, _serials = _serials, count(1)
     try:
@@ -67,8 +67,8 @@ class Allocation:
 
     `address` is the device address, `host_address` the real one; `size` the requested bytes; `serial` never repeats in
     a process; `device` is None for host memory. `data` (uint8, 1-D) and `view` (memoryview "B") are the same `size`
-    bytes, and empty once the allocation is dead. `str` of `site` and `freed_by` says where it came from and what
-    freed it, or will in a stream's order: until then it lives on, for work enqueued before. `host_visible`: stores are
+    bytes, and empty once the allocation is dead. `str(site)` says where it was allocated, `str(freed_by)` what freed
+    it, or will free it in a stream's order: until then it lives, for work enqueued before. `host_visible`: stores are
     possible that the runtime cannot see. `managed`: one pointer for host and device. `watches`: None while there is no
     wait for a value here. `owner`: a weak reference to the buffer by which the stream `owner.home` owns it, or None.
     """
@@ -141,7 +141,7 @@ class Allocation:
             watches.ended()
 
     def freed_message(self, what: object) -> str:
-        """Return the text of an error for the use of freed memory, called `what`: all such errors say it so."""
+        """Return the text of every error for a use of freed memory; `what` names the memory."""
         return f"{what} was freed by {self.freed_by}"
 
     def violation(self, offset: int, size: int, user: object = "") -> IllegalAddress:

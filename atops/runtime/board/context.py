@@ -59,9 +59,9 @@ class _Dropped(Protocol):
 class DeviceContext:
     """One device of a driver's board. Made when first used."""
 
-    asker: Site | None = None  # where the program asked for the newest buffer
+    asker: Site | None = None  # where the program allocated the newest buffer
 
-    dropped_at = 0  # the board's newest command when an abort last dropped commands
+    dropped_at = 0  # the number of the board's newest command when an abort last dropped commands
 
     null_queue: StreamQueue | None = None  # what is behind the null stream
 
@@ -95,18 +95,18 @@ class DeviceContext:
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.order = NullOrder()
-        self.lost: Lost | None = None  # by all streams in null-stream order, the null stream too
+        self.lost: Lost | None = None  # what streams in null-stream order, the null stream too, should have waited for
         self.null_stream: Stream | None = None
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
         self.locks = self.memory.lock, self.pool_lock, self.engines.lock, self.clusters.lock  # `Driver.holds_a_lock`
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
-        self.dropped: deque[_Dropped] = deque()  # memory of streams' verbs whose last reference has gone
+        self.dropped: deque[_Dropped] = deque()  # memory made by streams, whose last reference has gone
         self.capacities: WeakKeyDictionary[Capacity, None] = WeakKeyDictionary()  # of its streams, in order
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
-        self.word_waits: dict[_HostWait, None] = {}  # of the host, in no stream, for words of any memory
-        self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
+        self.word_waits: dict[_HostWait, None] = {}  # waits of the host, in no stream, for a value in memory
+        self._granted: dict[int, int] = {}  # by an allocation's serial, how often kernels here were granted it
 
     def _kernel_clock(self) -> DeviceClock | None:
         """Return what kernels ask for the time, under a virtual clock."""
@@ -190,7 +190,7 @@ class DeviceContext:
         return [item for stream in streams for item in stream.outstanding()]
 
     def check_alive(self) -> None:
-        """Raise what a reset, a closed driver or a fork tells users of what was made here."""
+        """Raise the error for uses of what was made here, after a reset, the driver's close or a fork."""
         if self.dead is not None:
             raise self.dead.fresh()
 

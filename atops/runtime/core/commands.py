@@ -74,7 +74,7 @@ class CommandRow(NamedTuple):
 class Ended(NamedTuple):
     """What is left of a command that is over: what messages call it, and what pools ask of one that is a record.
 
-    A completion that the program keeps would else keep all that the command was given.
+    Otherwise a completion that the program keeps would keep everything that the command was given.
     """
 
     words: str
@@ -127,12 +127,12 @@ def define(
       elsewhere and will call `stream.finish`; what it raises fails the command. `run_timed`: the same under a virtual
       clock, taking the time that the chip would take.
     - `describe`: its trace record, without the times.
-    - `uses`: the ranges of device memory that it is given and its trace record does not tell.
+    - `uses`: the ranges of device memory that it was given, beyond those in its trace record.
     - `reads`: the bytes that it reads, or may read; strict mode compares those that were prefetched.
     - `touches`: the bytes that it reads and writes, as far as that is known when it begins; races are found by them.
-    - `effect`: whether null-stream order counts it; a copy of no bytes is nothing to wait for.
-    - `waits`: whether it only waits, though it has become the head of its stream.
-    - `silent`: whether its family tells a viewer when it begins, or it is over at once; else the queue tells.
+    - `effect`: whether null-stream order waits for it; not for a copy of no bytes.
+    - `waits`: whether it does nothing but wait, once it is the head of its stream.
+    - `silent`: whether the queue leaves its begin out of the trace, for its family records it, or it is over at once.
     - `ended`: what is left of it when it is over.
     """
     ENDED[kind] = ended
@@ -168,7 +168,7 @@ def words_of(command: object) -> str:
 
 
 def has_effect(command: object) -> bool:
-    """Return whether null-stream order counts a command: not a copy of no bytes, nor a wait for no record."""
+    """Return whether null-stream order waits for a command: not for a copy of no bytes, nor a wait for no record."""
     return ROWS[command.__class__].effect(command)
 
 
@@ -198,7 +198,7 @@ def place(end: object, offset: int) -> tuple[int, int]:
 
 
 def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
-    """Return what logs the prefetched ranges that a command reads and that were written since, and then runs it.
+    """Return a function that logs which prefetched bytes a command reads that were written since, then runs it.
 
     Data are coherent here, so such a program works; where the L2 buffer is not, it reads old bytes (TOPS Runtime API,
     2.11).

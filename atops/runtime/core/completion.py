@@ -69,30 +69,30 @@ class Completion(FutureLike[T_co]):
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: QueuePlace | None = None  # in a stream with a capacity; it gives itself back
-    awaits: tuple[Completion | Room, ...] = ()  # of a coroutine: what it awaits now, of commands and room
-    awaits_at: Site | None = None  # and the line at which it began to
+    awaits: tuple[Completion | Room, ...] = ()  # the commands and room that its coroutine awaits now
+    awaits_at: Site | None = None  # the line of that `await`
     parked: Any = None  # what it waits for now, for reports
-    begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
-    thread = 0  # of a host function that runs now: the identifier of its thread
+    begin: Callable[[], None] | None = None  # what starts a call that stands in line
+    thread = 0  # the identifier of the thread in which its host function runs now
     stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
     keeps_order = False  # whether it was `cancel` that set `aborted`: the stream still waits for its `deps`
     submitted_ns = 0
-    context: Context | None = None  # where it was submitted, for a subscriber of the trace that wants to know
+    context: Context | None = None  # in which it was submitted; kept if a subscriber of the trace asks for it
     started_ns = -1
     share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
-    told: tuple[int, int, int, int, int] | None = None  # what its events for viewers share, once one was told
-    untold: Exception | None = None  # the error in telling a tracer of it, with which it fails
+    told: tuple[int, int, int, int, int] | None = None  # what all its events in the trace have, once there is one
+    untold: Exception | None = None  # what tracing it raised: it fails with this
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
-    lost: Lost | None = None  # what was not over at its end though its stream was to wait for it; set before the stage
+    lost: Lost | None = None  # what it should have waited for and was not over at its end; set before the stage
     epoch: Epoch | None = None  # what the race detector knows of it, where there is one
-    stage = PENDING  # of these four; `state` is its name
+    stage = PENDING  # or RUNNING, DONE, FAILED; `state` is its name
     waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival; see `add_waiter`
     _result: Any = None
     _error: AtopsError | None = None
     callbacks: CallbackWaiter | None = None
-    instead: Completion | None = None  # what has its place in stream order, once it was cancelled before it started
+    instead: Completion | None = None  # cancelled before it started: what took its place in stream order
 
     def __init__(self, queue: StreamQueue | None = None, command: Any = None) -> None:
         if queue is None or command is None:  # a call of the program's; the runtime gives both
@@ -265,7 +265,7 @@ class Completion(FutureLike[T_co]):
 
     @property
     def failure(self) -> AtopsError | None:
-        """As `exception`, but it does not count as looking at it. None also while the command is not over."""
+        """The command's failure, read by the runtime: the program has not seen it yet. None while it is not over."""
         return self._error
 
     def __repr__(self) -> str:
@@ -299,7 +299,7 @@ class Completion(FutureLike[T_co]):
             self.waiters.pop(waiter, None)
 
     def finish(self, error: AtopsError | None = None) -> None:
-        """Settle it by its stream, for a command that is carried out elsewhere."""
+        """Have its stream settle it, once a command that was carried out elsewhere is over."""
         self.queue.finish(self, error)
 
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
@@ -318,7 +318,7 @@ class Completion(FutureLike[T_co]):
         return None if self.waiters is None else self.take_waiters()
 
     def take_waiters(self) -> list[Waiter]:
-        """Return the waiters to wake, in the order in which they came. Once the stage is set."""
+        """Return the waiters to wake, in the order in which they came. To be called once the stage is set."""
         waiters = self.waiters or {}
         return [waiter for waiter in list(waiters) if waiters.pop(waiter, self) is None]
 
@@ -351,7 +351,7 @@ class CallbackWaiter:
 
 
 async def over(items: Iterable[Completion]) -> None:
-    """Wait until commands are over and, of a cancelled one, what has its place. A checkpoint under trio in any case."""
+    """Wait until commands, and what took the place of cancelled ones, are over. Under trio always a checkpoint."""
     waited, told = False, list(items)
     for item in told:
         each: Completion | None = item

@@ -95,7 +95,7 @@ class StepWaiter:
 
 
 class Here(threading.local):
-    """What the runtime notes of this OS thread: its role, if it is one of the runtime's own, and what it runs."""
+    """What the runtime knows of this OS thread: its role, if the runtime made it, and what it runs."""
 
     role: str | None = None
     callback: Completion | None = None
@@ -153,7 +153,7 @@ class Executor(ABC):
         return None
 
     def start(self) -> None:  # noqa: B027  # where one thread runs everything there is nothing to start
-        """Have the thread there that runs steps. Raises RuntimeError where the system gives none."""
+        """Start the thread that runs steps, if there is none. Raises RuntimeError where the system gives none."""
 
     @abstractmethod
     def now(self) -> int:
@@ -172,7 +172,7 @@ class Executor(ABC):
         """Run `step` after `delay` nanoseconds. From any thread."""
 
     def spend(self, duration: int, step: Step, priority: int = 0) -> LaterStep:
-        """Offer the step that ends a command once it has taken so long. Virtual time goes on though the program polls.
+        """Offer the step that ends a command after `duration` ns. Virtual time goes on even if the program polls.
 
         Cancelling it forgets the step until it is offered.
         """
@@ -199,10 +199,10 @@ class Executor(ABC):
 
     @abstractmethod
     def grow(self, lane: Lane, threads: int) -> None:
-        """Have a lane where every piece of work begins at once, as long as no more than so many run at once."""
+        """Make a lane that begins every piece of work at once, in up to `threads` threads."""
 
     def crowd(self, lane: Lane) -> tuple[int, int]:
-        """Return how much work waits because a growing lane has all the threads it may have, and how much has begun."""
+        """Return how much work of a growing lane waits for a thread, and how much has begun."""
         return 0, 0
 
     @abstractmethod
@@ -217,14 +217,14 @@ class Executor(ABC):
         """
 
     def sees_order(self, what: str) -> None:  # noqa: B027  # most have nothing to do
-        """Note that the program looks at `what`, which every step may have changed: the time, or the trace."""
+        """Note that the program read `what`, which any step may change: the time, or the trace."""
 
     def number_launch(self, stream: Name) -> str:
         """Return what a launch of a stream is called in the names of a schedule's choices."""
         return ""
 
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
-        """Note that the program asked whether something is over, and it is not. It may do nothing else."""
+        """Note that the program asked whether something is over, and it is not: perhaps it polls."""
 
     def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
         """End the awaits of a program that can never go on: every stream stands still, as the report says.

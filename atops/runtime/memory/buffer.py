@@ -35,7 +35,7 @@ __all__ = (
     "shape_and_dtype",
 )  # fmt: skip
 
-# Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
+# Called with the memory and the stream in whose order it is released. None: the one that made it, or the whole device.
 Release: TypeAlias = Callable[..., object]
 # One end of a copy: where its bytes are, from which offset, how many, of which type and shape if they are known, and
 # the ordinal of the device: -2 for mapped host memory, -1 for host bytes without an address. A copy takes it apart at
@@ -109,7 +109,7 @@ class Buffer(Collectable):
         return True
 
     def take_over(self, other: Buffer) -> None:
-        """Own the memory in place of another buffer, which owns nothing from now on."""
+        """Take the ownership of the memory from another buffer."""
         self._release, other._release = other._release, None
         self.__del__, other.__del__ = other.__del__, NOTHING
 
@@ -152,8 +152,8 @@ class Buffer(Collectable):
     def view(self, dtype: DTypeLike = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
         """Return these bytes as an array of `dtype` and `shape`, owning nothing.
 
-        Without a shape, an array keeps its own as numpy's do, its last extent counted in the new type; a Buffer has one
-        dimension. Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
+        Without a shape, an array keeps its shape, with the last extent counted in the new type, as in numpy; a Buffer
+        has one dimension. Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
         """
         dtype = as_dtype(dtype)
         if shape is None:
@@ -196,7 +196,7 @@ class Buffer(Collectable):
 
     @property
     def end(self) -> End:
-        """It as one end of a copy. Made by the first copy, for many buffers are in none."""
+        """This buffer as one end of a copy; made when first asked for."""
         if self._end is None:
             allocation, device = self.allocation, self.allocation.device
             dtype, shape = (self._dtype, self._shape) if isinstance(self, DeviceArray) else (None, None)

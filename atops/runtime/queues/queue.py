@@ -107,7 +107,7 @@ class StreamQueue(InProcess):
         self.priority = priority  # -2 (most urgent) to 0
         self.blocking = blocking
         self.null = null
-        self.places: Capacity | None = capacity  # what its commands take places of
+        self.places: Capacity | None = capacity  # its commands take a place each
         self.handle = 0  # its number in C-style calls, once it was asked for
         self._stream: Callable[[], Stream | None] = _none
         self.number = 0 if null else self.board.next_stream_number()
@@ -116,17 +116,17 @@ class StreamQueue(InProcess):
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self.newest: Completion | None = None  # the newest command
         self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
-        self._ordered_to = 0  # up to this number the stream has come after all that null-stream order puts before it
-        self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
+        self._ordered_to = 0  # up to this number it has waited for all that null-stream order puts first
+        self._detached: dict[Completion, None] | None = None  # callbacks that left the queue unfinished
         self._callbacks: deque[Completion] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         self.clock: StreamClock | None = None  # what the race detector knows of it, where there is one
-        self.lost: Lost | None = None  # commands of others that it was to wait for and did not; None once all are over
+        self.lost: Lost | None = None  # commands that it should have waited for and did not; None once all are over
         self._scheduled = False
         self.closed = False
         self.needs_admission = capacity is not None  # whether a submission must call `admit` first
         self.failure: AtopsError | None = None  # the first since the last `clear_error`
-        self._left: finalize[..., StreamQueue] | None = None  # what logs the failure when the stream is collected
+        self._left: finalize[..., StreamQueue] | None = None  # logs the failure when the stream is collected
 
     # ---- what programs know it by
 
@@ -293,7 +293,7 @@ class StreamQueue(InProcess):
     # ---- what was to be waited for, and was not
 
     def leave_out(self, item: Completion) -> None:
-        """Lose what a command that does not run was to wait for. With the driver's lock held."""
+        """Note as lost what a command was to wait for that will not run. With the driver's lock held."""
         kind = item.command.__class__
         deps = item.deps or ()
         if kind is WaitEvent and item.command.record is not None:
@@ -307,7 +307,7 @@ class StreamQueue(InProcess):
             self.clock.left_at = self.board.seq
 
     def lose(self, more: Lost) -> None:
-        """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""
+        """Remember, until they are over, commands that it should have waited for: they may use what it frees."""
         with self.board.lock:
             if more.one() is None:
                 return
@@ -319,14 +319,14 @@ class StreamQueue(InProcess):
                 when_one_is_over(lost, self._forget_lost)
 
     def _lose_with_null(self, context: DeviceContext) -> None:
-        """Lose what the other side of null-stream order has lost. With the driver's lock held."""
+        """Note as lost what the other side of null-stream order has lost. With the driver's lock held."""
         null = context.null_queue
         lost = context.lost if self.null else None if null is None else null.lost
         if lost is not None:
             self.lose(lost)
 
     def _forget_lost(self) -> None:
-        """Forget lost commands once all are over; until then look again whenever one is, that is not now."""
+        """Forget lost commands once all are over; until then look again at the end of one that is not over."""
         with self.board.lock:
             if self.lost is not None:
                 self.lost = self.lost.still()
@@ -336,13 +336,13 @@ class StreamQueue(InProcess):
                 when_one_is_over(self.lost, self._forget_lost)
 
     def lost_since(self, seq: int) -> list[Completion]:
-        """Return lost commands that are not over and newer than `seq`: they may use memory that is as old as that."""
+        """Return the lost commands of other streams that are newer than number `seq` and not over."""
         if self.lost is None:
             return []
         return [item for item in self.lost.unfinished() if item.seq > seq and item.queue is not self]
 
     def _order(self, item: Completion) -> None:
-        """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""
+        """Give a command those predecessors in null-stream order that its stream's order does not imply. Lock held."""
         context = self.context
         since = self._ordered_to
         if since < context.dropped_at:  # an abort may have dropped the command waited for, and not those before it
@@ -467,7 +467,8 @@ class StreamQueue(InProcess):
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
 
         Their completions fail with StreamAborted. Parked waits end now, kernels when next suspended; a copy that has
-        begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
+        begun ends. Duties (frees, callbacks) run. The stream stays usable. From a signal handler in the middle of an
+        enqueue it returns 0, and the driver aborts later.
         """
         return abort_stream(self, reason)
 
@@ -511,7 +512,7 @@ class StreamQueue(InProcess):
 
 
 def _none() -> None:
-    """Return None: where no Stream is, as the weak reference to one does that is gone."""
+    """Return None, as a dead weak reference does: in place of one where there is no Stream."""
 
 
 def _append(items: Sequence[Completion], here: bool) -> bool:
