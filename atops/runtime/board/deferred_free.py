@@ -1,7 +1,7 @@
-"""Giving memory back once nothing uses it any more, without blocking until then; and what a stream has lost.
+"""Give memory back once nothing uses it any more, without blocking until then; and keep the lost commands of streams.
 
-A stream loses a command when it was to wait for it and the wait is dropped or skipped while the command is not over.
-The stream goes on, so what it frees may still be in use by that command or by one before it in its stream.
+A command is lost to a stream if the stream was to wait for it, and the wait is dropped or skipped while the command is
+not over. The stream goes on, so what it frees may still be in use: by the lost command, or by one before that.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = (
 
 
 _TIMES = count(1)
-WORN = 16  # so much oftener than it has commands left are those of a list replaced, before it is made anew
+WORN = 16  # a list is made anew once so many more of its commands were replaced than are left
 
 
 class BoardWork:
     """All that the board had to do at one time: of each stream the newest command.
 
-    One of a later time stands for every earlier one: what was not over by then is in it, and what has been over by then
-    has handed on what it lost. So of many only the latest is ever looked through.
+    A later one stands for all earlier ones: it has what was not over by then, and leads to what was lost before. So of
+    several only the latest is looked through.
     """
 
     __slots__ = ("__weakref__", "at", "items", "left")
@@ -54,7 +54,7 @@ class BoardWork:
         self.left: _Left | None = None
 
     def one(self) -> Completion | None:
-        """Return a command of it that is not over, or of later work that it leads to. With the driver's lock held."""
+        """Return a command, of this or of later work that it leads to, that is not over. Driver's lock held."""
         board = self
         while True:
             left, later = board.left, None
@@ -69,17 +69,17 @@ class BoardWork:
 
 
 class _Left:
-    """A list of commands for looks at one that is not over: each that is over is taken out once, however many look.
+    """Commands, of which `one` finds one that is not over. Those that are over are taken out on the way, once for all.
 
-    What it has lost before its end takes its place. `board`: the latest work of the board that this led to. The
-    driver's lock guards it.
+    The place of a command that is over goes to the commands that were lost to it. `board`: the latest work of the
+    board that these led to. The driver's lock guards it.
     """
 
     __slots__ = ("board", "items", "seen")
 
     def __init__(self, items: Iterable[Completion]) -> None:
         self.items = list(items)
-        self.seen: dict[int, Lost] = {}  # by id: what has taken its place already
+        self.seen: dict[int, Lost] = {}  # by id: lost commands that are in the list already
         self.board: BoardWork | None = None
 
     def one(self) -> Completion | None:
@@ -96,7 +96,7 @@ class _Left:
             if lost.board is not None and (self.board is None or lost.board.at > self.board.at):
                 self.board = lost.board
             items[-1:] = lost.values()
-            seen[id(lost)] = lost  # last: after a Ctrl-C they take its place once more
+            seen[id(lost)] = lost  # last: a Ctrl-C before puts them in twice, which is harmless
         return None
 
     @property
@@ -106,10 +106,10 @@ class _Left:
 
 
 class Lost(dict["StreamQueue | Completion", Completion]):
-    """Commands that a stream was to wait for and did not: of each other stream the newest; and all of the board's work.
+    """The lost commands of a stream: the newest of each other stream, or, in `board`, all work that the board had.
 
-    A call that its stream does not wait for stands for itself. Never changed, only replaced: it is read without a lock.
-    Streams share it where they can, and so the looks at what is over.
+    A call that does not hold its stream has an entry of its own. An instance is never changed, only replaced, so that
+    it is read without a lock; streams share one where they can.
     """
 
     __slots__ = ("__weakref__", "_left", "board")
@@ -126,11 +126,11 @@ class Lost(dict["StreamQueue | Completion", Completion]):
         return len(self) > 0 or self.board is not None
 
     def unfinished(self) -> list[Completion]:
-        """Return what of it is not over, as the function."""
+        """Return the commands that are not over, as the function `unfinished` does."""
         return unfinished(self.values(), self.board)
 
     def one(self) -> Completion | None:
-        """Return a command of it that is not over, None if all are. With the driver's lock held."""
+        """Return one that is not over, None if all are. With the driver's lock held."""
         left = self._left
         if left is None:
             left = self._left = _Left(self.values())
@@ -142,7 +142,7 @@ class Lost(dict["StreamQueue | Completion", Completion]):
         return None if board is None else board.one()
 
     def still(self) -> Lost | None:
-        """Return it, or less that says the same; None if all is over. With the driver's lock held."""
+        """Return this, or a smaller one with the same unfinished commands; None if all are over. Driver's lock held."""
         if self.one() is None:
             return None
         return lost_behind(self.values(), self.board) if self._left is not None and self._left.worn else self
@@ -153,7 +153,7 @@ class Lost(dict["StreamQueue | Completion", Completion]):
 
 
 def _reach(items: Iterable[Completion], board: BoardWork | None) -> tuple[list[Completion], BoardWork | None]:
-    """Return as `unfinished`, with the latest work of the board that it leads to instead of what that holds."""
+    """Return as `unfinished` does, but the latest work of the board that it leads to as it is, not looked through."""
     found: list[Completion] = []
     seen: set[int] = set()
     left = list(items)
@@ -170,7 +170,7 @@ def _reach(items: Iterable[Completion], board: BoardWork | None) -> tuple[list[C
 
 
 def unfinished(items: Iterable[Completion], board: BoardWork | None = None) -> list[Completion]:
-    """Return those of `items` that are not over; in the place of one that is over, what was lost before its end."""
+    """Return the commands of `items` that are not over; for one that is over, those that were lost to it."""
     found, latest = _reach(items, board)
     while latest is not None:
         more, later = _reach(latest.items, latest)
@@ -193,15 +193,15 @@ def newest(items: Iterable[Completion]) -> dict[StreamQueue | Completion, Comple
 
 
 def lost_behind(items: Iterable[Completion], board: BoardWork | None = None) -> Lost | None:
-    """Return what a stream loses that does not wait for `items`, None if all are over and have lost nothing."""
+    """Return what is lost to a stream that does not wait for `items`; None if all are over and had lost nothing."""
     found, board = _reach(items, board)
     return Lost(newest(found), board) or None
 
 
 def lost_with(lost: Lost | None, more: Lost) -> Lost:
-    """Return what a stream has lost that loses `more` as well. Where all is over by then, it is not empty yet."""
+    """Return what is lost to a stream that had lost `lost` and now loses `more`. It may be over by now."""
     if lost is None or lost is more:
-        return more  # shared: an abort of many streams may lose the whole board in each
+        return more  # shared: by an abort of many streams each may lose the whole board
     board = lost.board
     if more.board is not None and (board is None or more.board.at > board.at):
         board = more.board
@@ -216,7 +216,7 @@ def when_over(items: Iterable[Completion], then: Callable[[], object]) -> None:
 
 
 class _WhenOver:
-    """Waits for one command after the other, and so has one waiter however many there are."""
+    """Waits for commands one after the other, with one waiter for all."""
 
     __slots__ = ("_left", "_then")
 
@@ -237,7 +237,7 @@ class _WhenOver:
 
 
 def when_one_is_over(lost: Lost, then: Callable[[], object]) -> None:
-    """Call `then` once a command of `lost` is over that is not now; now and here if all are. With the driver's lock."""
+    """Call `then` at the next end of a command of `lost`, or at once if all are over. With the driver's lock held."""
     while (item := lost.one()) is not None:
         if item.add_waiter(_WhenOver((), then)):
             return
@@ -245,7 +245,7 @@ def when_one_is_over(lost: Lost, then: Callable[[], object]) -> None:
 
 
 def when_unused(items: Iterable[Completion], then: Callable[[], object]) -> None:
-    """Call `then` once no memory is in use by `items`: they are over, and so is what was lost before their ends."""
+    """Call `then` once `items` use no memory: they are over, and so are the commands that were lost to them."""
     if left := newest(unfinished(items)):
         when_over(left.values(), partial(when_unused, left.values(), then))
     else:
@@ -258,9 +258,9 @@ def free_when_idle(
     allocation: Allocation,
     stream: StreamQueue | None = None,
 ) -> None:
-    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
+    """Free `allocation` once all work that the board, or the given stream, has now is over.
 
-    All of the board's: a peer, or another device's stream, may use it too, and so may a device in reset.
+    The whole board: a peer, another device's stream or a device in reset may use the memory, too.
     """
     board = context.board
     items: list[Completion] = []

@@ -1,8 +1,8 @@
-"""What comes before what: which commands of other streams are over before what a stream is given from now on.
+"""Which commands of other streams are known to be over before the next command of a stream: what pools reuse memory by.
 
-An order is a stream's, by its number, or a device's null stream's, `~ordinal`. A clock maps orders to the number of the
-newest command known to come before; one key stands for all blocking streams of a device. What is known
-here decides which memory is given out without a new wait; the memory's user waits for the free in any case.
+An order has a number: that of its stream, or `~ordinal` for the null stream of a device. A clock maps orders to the
+number of the newest command known to come before; one key stands for all blocking streams of a device. What is known
+here decides which memory is given out without a new wait. The stream that gets it comes after its free in any case.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
         return found
 
     def merge(self, clock: dict[int, int], order: int, seq: int) -> None:
-        """Have a clock know this too, and command `seq` of an order, which is at its end then: it is kept longest."""
+        """Add to a clock what is seen here, and command `seq` of an order: the newest entry, which is kept longest."""
         for each in self.clocks:
             for other, known in list(each.items()):  # at once: another thread may add to it
                 if known > clock.get(other, 0):
@@ -60,7 +60,7 @@ new_tuple = tuple.__new__  # what a named tuple does, without the Python frame t
 
 
 class NullOrder:
-    """What null-stream order and the host have waited for on one device; clocks. Kept for pools, as is all here.
+    """What null-stream order and the host have waited for on one device, as clocks.
 
     `null_seq`: the number of the null stream's newest command. `blocking`: what comes before the newest wait of any
     blocking stream, `null` those before that command, `host` what the host does, where a pool asks (`host_asked`).
@@ -104,7 +104,7 @@ def seen_by(stream: OwningQueue) -> Seen:
 
 
 def seen_at_record(stream: OwningQueue) -> Seen | None:
-    """As `seen_by`, to be kept by a record: its clocks are not changed from now on. None where there is nothing."""
+    """As `seen_by`, for a record to keep: its clocks do not change any more. None where nothing is seen."""
     if not stream.board.frees:
         return None  # what comes before a record is of use for frees that come before it
     if stream.waited is None and not stream.null and not (stream.blocking and stream.context.order.null_seq):
@@ -133,7 +133,7 @@ def synchronised_with(record: Completion) -> None:
 
 
 def before_end(stream: OwningQueue) -> Over:
-    """Return what is over once all is over that a stream has been given."""
+    """Return what is over once everything that a stream was given is over."""
     return seen_by(stream), order_of(stream), stream.board.seq
 
 

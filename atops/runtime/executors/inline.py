@@ -31,15 +31,15 @@ from atops.runtime.executors.standing import OtherThreads, no_way_on, sides_of
 
 __all__ = ("InlineExecutor", "rest")
 
-# What a question then takes on a virtual clock, in nanoseconds, and how many questions in a row end the run, where
-# nothing is left to run.
+# After POLLING questions whether something is over, each takes so many nanoseconds on a virtual clock; and where
+# nothing is left to run, so many in a row end the run.
 QUESTION = 100_000
 IN_VAIN = 1_000_000
-# Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
+# So many turns of kernels in a row, and no other step of the driver in between: the kernels count as never ending.
 ENDLESS = 10_000
-# Turns of the loop after which tasks are abandoned that go on although they were cancelled.
+# Tasks that go on although they were cancelled are abandoned after so many turns of the loop.
 MOST_TURNS = 100_000
-# Seconds between two looks at the other threads, while nothing but them may let a task go on.
+# Seconds between two looks at other threads, while only they may let a task go on.
 LOOK = 0.1
 
 
@@ -156,9 +156,9 @@ class InlineExecutor(Executor):
 
     @property
     def kernels_only(self) -> bool:
-        """Whether nothing but kernels has gone on for so long that a virtual clock must move.
+        """Whether only kernels have gone on for so long that a virtual clock must move.
 
-        What a kernel takes passes when a block of it is over, and one that never ends has none. From then on it moves
+        The time of a kernel passes when a block of it is over; one that never ends takes none. So the clock then moves
         whenever the program has nothing to do, until the driver does something else.
         """
         return self._endless > ENDLESS
@@ -231,9 +231,9 @@ class InlineExecutor(Executor):
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
     def polled_in_vain(self) -> None:
-        """Note that a program polls though nothing is left to run: it may give up, or go on by what it does itself.
+        """Note that a program polls though nothing is left to run: it may give up, or do something itself.
 
-        On a virtual clock a question takes time, for it may give up by that. Raises StepLimit for one that does not.
+        On a virtual clock each question takes time, so that timeouts pass. Raises StepLimit if it polls on and on.
         """
         if self.clock is None:
             return
@@ -267,7 +267,7 @@ class InlineExecutor(Executor):
         return sides
 
     def _stands(self, wait: object) -> bool:
-        """Whether what a task or a stream waits for is ended by streams or by other tasks of the loop alone."""
+        """Whether only streams and other tasks of the loop could end what a task or a stream waits for."""
         if isinstance(wait, TaskWaiter):
             return True
         if isinstance(wait, asyncio.Task):
@@ -276,7 +276,7 @@ class InlineExecutor(Executor):
         return bool(children) and all(map(self._stands, children))
 
     def at_rest(self) -> float | None:
-        """Note that nothing is ready, and no timer, file or signal handler makes anything so; a thread still may.
+        """Note that nothing is ready, and that no timer, file or signal handler can change that: only a thread can.
 
         Where detectors are on and no other thread does, raise WouldDeadlock out of the run. Returns after how many
         seconds to look again.
@@ -290,14 +290,14 @@ class InlineExecutor(Executor):
         raise WouldDeadlock(no_way_on(tasks))
 
     def ends(self) -> None:
-        """Count a turn of the loop in which what is left of the run is ended. Raises StepLimit after so many."""
+        """Count a turn of the loop while the run's last tasks are ended. Raises StepLimit after `MOST_TURNS`."""
         self.ending += 1
         if self.ending > MOST_TURNS:
             self.ending = 1
             raise StepLimit(f"tasks go on for {MOST_TURNS:,} turns of the loop after they were cancelled")
 
     def tell_standing(self, tasks: Iterable[object]) -> None:
-        """Have the detectors, where there are any, note tasks that nothing can let go on: once."""
+        """Tell the detectors, if there are any, once of the tasks that can never go on."""
         tell, self.deadlocked = self.deadlocked, None  # what ends the tasks may wait, too
         if tell is not None:
             tell(sides_of(tasks))

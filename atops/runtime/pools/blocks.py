@@ -1,7 +1,7 @@
 """Blocks of memory that a pool keeps, and the rules of their reuse. Callers hold the pool's lock.
 
-A block is a range of device memory that allocations have one after another: the next may get it while commands that use
-the last are still queued.
+A block is a range of device memory that belongs to one allocation after another. The next allocation may get it while
+commands that use the one before are still queued.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 __all__ = ("ANY", "FreeBlocks", "Origin", "PoolBlock", "Shelf")
 
 ANY = 1 << 63  # no block is larger
-LOOKED_AT = 256  # free blocks, the largest, that are looked at for neighbours first
+LOOKED_AT = 256  # so many of the largest free blocks are looked at first for neighbours
 
 
 class PoolBlock:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
-    `frees`: by stream order, the newest free that is enqueued, with the serial of its allocation; older ones of that
-    order end before it, and it may have given back. `left` counts all frees that have not, and `held` those of them
-    that have run and are put off.
+    `frees`: by stream order, the newest enqueued free, with the serial of its allocation; older ones of that order end
+    before it. Some may have given back already: `left` counts those that have not, `held` those of them that have run
+    and are put off.
     `order`, `group` and `seq`: the stream order, its group and the command number of the last free. `since`: the
-    board's newest command when nothing used it. `spoiled`: an allocation of it was ended otherwise, and may still be
-    written to. `into`: the blocks that it was cut or joined into. It is gone then, but for the frees that it had: for
-    each of those blocks they are one free, which gives back with the last of them.
+    board's newest command when nothing used it. `spoiled`: an allocation of it was not ended by its free, and may still
+    be written to. `into`: the blocks that it was cut or joined into. Then only its frees are left of it: together they
+    count as one free for each of those blocks, which gives back when the last of them does.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Shelf:
         return None if row is None else next(iter(row))
 
     def freed_before(self, seq: int, least: int, most: int) -> PoolBlock | None:
-        """Return the oldest block of its size that was freed before `seq`, of the smallest such size in that range."""
+        """Return a block that was freed before command `seq`: of the smallest such size in that range, the oldest."""
         for size in self._sizes[bisect_left(self._sizes, least) : bisect_right(self._sizes, most)]:
             block = next(iter(self._rows[size]))
             if block.seq < seq:
@@ -157,16 +157,16 @@ class Origin(IntEnum):
 
 
 class FreeBlocks:
-    """The free blocks: idle ones, promised ones, of which an enqueued free has still to run, and held ones.
+    """The free blocks: idle, promised (an enqueued free has still to run), or held (a free has run and is put off).
 
-    Promised blocks are on one shelf for each stream, by its `order_of`. Held blocks are given out by no rule: a free of
-    theirs is put off. `opportunistic` and `events` switch two of the rules.
+    Promised blocks have a shelf for each stream, by its `order_of`. No rule gives out a held block. `opportunistic` and
+    `events` switch two of the rules.
     """
 
     __slots__ = ("_age", "events", "freed", "held", "host", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
-        self.freed: dict[int, PoolBlock] = {}  # by serial: allocations whose free is enqueued and has not given back
+        self.freed: dict[int, PoolBlock] = {}  # by serial of an allocation whose enqueued free has not given back
         self.opportunistic = self.events = True
         self.host: dict[int, int] = {}  # by order, the newest command behind which the host has synchronised
         self.idle = Shelf()
@@ -228,10 +228,10 @@ class FreeBlocks:
     def neighbours(
         self, least: int, most: int, order: int, stream: OwningQueue, reach: Origin, every: bool = False
     ) -> tuple[tuple[PoolBlock, ...], Origin] | None:
-        """Return blocks that are one range of `least` to `most` bytes, at least one of them promised, none needless.
+        """Return adjacent blocks of `least` to `most` bytes in all: at least one promised, none that could be left out.
 
         `reach`: the last of the rules by which `stream` may have them. Only the largest of each stream are looked at,
-        unless `every` one is; then one alone may do, too. Across banks only where any size will do.
+        but with `every` all of them, and then a single block will do. They span banks only if `most` is `ANY`.
         """
         own = self.promised.get(order)
         total = self.promised_bytes if reach > Origin.SAME_STREAM else own.total if own is not None else 0
@@ -259,7 +259,7 @@ class FreeBlocks:
     def _usable(
         self, order: int, stream: OwningQueue, reach: Origin, count: int | None
     ) -> Iterator[tuple[PoolBlock, Origin]]:
-        """Yield free blocks that a stream may have, and by which rule: up to `reach`."""
+        """Yield the free blocks that a stream may have by the rules up to `reach`, each with its rule."""
         seen = seen_by(stream) if self.events and reach >= Origin.AFTER_EVENT else NOTHING
         for other, shelf in self.promised.items():
             known = ANY if other == order else seen.newest(other, shelf.group) if reach > Origin.SAME_STREAM else 0
@@ -276,7 +276,7 @@ class FreeBlocks:
                 yield block, idle
 
     def _idle_for(self, block: PoolBlock, order: int, stream: OwningQueue) -> Origin | None:
-        """Return by which rule a stream may have an idle block, None if by none."""
+        """Return the rule by which a stream may have an idle block; None if there is none."""
         if block.order == order:
             return Origin.SAME_STREAM
         if self.opportunistic:
@@ -288,17 +288,17 @@ class FreeBlocks:
         return None
 
     def elsewhere(self, least: int, order: int) -> PoolBlock | None:
-        """Return the smallest block of at least `least` bytes that another stream will free, the earliest of these."""
+        """Return the smallest block of `least` bytes or more that another stream will free, of these the earliest."""
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
         usable = [block for block in first if block is not None and not self._in_use(block)]
         return min(usable, key=lambda block: (block.size, block.seq), default=None)
 
     def frees_of(self, block: PoolBlock) -> dict[int, Completion]:
-        """Return by stream order the newest free of a block, where that has not given back."""
+        """Return by stream order the newest free of a block, if it has not given back."""
         return {order: item for order, (serial, item) in block.frees.items() if serial in self.freed}
 
     def _in_use(self, block: PoolBlock, stream: OwningQueue | None = None) -> bool:
-        """Return whether commands may use the block that this stream, or one that frees it, has lost."""
+        """Return whether commands that are lost to this stream, or to one that frees the block, may still use it."""
         if stream is not None and stream.lost is not None and stream.lost_since(block.since):
             return True
         for serial, item in block.frees.values():

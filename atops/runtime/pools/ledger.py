@@ -113,9 +113,9 @@ class Ledger:
         return block, allocation
 
     def _fitted(self, taken: tuple[PoolBlock, ...], need: int, most: int) -> PoolBlock:
-        """Make one free block of neighbours, which are in order of their places and all needed.
+        """Make one free block of neighbours, given in order of their addresses.
 
-        Of more than `most` bytes it gets `need`: the end of the last one stays behind, as it is.
+        If they have more than `most` bytes it gets `need`, and the end of the last one stays a block of its own.
         """
         *others, last = taken
         before = sum(each.size for each in others)
@@ -134,7 +134,7 @@ class Ledger:
         return whole
 
     def _replace(self, old: Iterable[PoolBlock], new: tuple[PoolBlock, ...]) -> None:
-        """Have free blocks in the place of others, whose ranges they have already."""
+        """Replace free blocks by others, to which their ranges belong already."""
         try:
             for each in old:
                 self.blocks.drop(each)
@@ -205,7 +205,7 @@ class Ledger:
             self._count(block, 0, 1, False)
 
     def _count(self, block: PoolBlock, left: int, held: int, spoiled: bool) -> None:
-        """Add to the counts of frees of a block; of one that is gone, to those of the blocks that it is now."""
+        """Add to the counts of frees of a block, or, if it was cut or joined, of the blocks that it went into."""
         todo = [(block, left, held, spoiled)]
         while todo:
             block, left, held, spoiled = todo.pop()
@@ -226,7 +226,7 @@ class Ledger:
                     todo += [(each, left, held, block.spoiled) for each in block.into]
 
     def undo(self, allocation: Allocation, spoiled: bool) -> None:
-        """Take an unused allocation back; where its free is enqueued already, as if that had run."""
+        """Take back an allocation that nothing used; if its free is enqueued already, act as if that had run."""
         block = self.lent.pop(allocation.serial, None)
         if block is not None:
             self.used -= block.used

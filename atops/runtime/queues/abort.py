@@ -1,4 +1,4 @@
-"""Aborting a stream or one command: pending commands are dropped, running ones end when they next can, duties stay."""
+"""Abort a stream or one command: pending commands are dropped, running ones end as soon as they can, duties run."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _abort(
 def _take_out(stream: StreamQueue, which: Callable[[Completion], bool], dropped: list[Completion]) -> None:
     """Take commands that have not started out of the queue, and add them to `dropped`. With the driver's lock held.
 
-    Each stands, from then on, for what its stream has lost and for the commands before it that are kept. Ctrl-C may
-    come anywhere: then it is called once more, and those that were taken out are in `dropped`.
+    In stream order each then stands for what is lost to its stream, and for the commands before it that are kept. After
+    a Ctrl-C, which may come anywhere, it is called once more, with those taken out before in `dropped`.
     """
     queue = stream.snapshot()[1]
     queued = set(queue)
@@ -126,7 +126,7 @@ def _settle(dropped: list[Completion], error: ExecutionError, woken: list[Waiter
 
 
 def _let_go(dropped: Iterable[Completion]) -> None:
-    """Forget what dropped commands were given. Not under a lock: that may have a finalizer, which may call anything."""
+    """Forget the arguments of dropped commands. Not under a lock: they may have finalizers, which may call anything."""
     for item in dropped:
         item.command = ended(item.command)
 
@@ -173,7 +173,7 @@ def _cancel(item: Completion, error: CommandCancelled) -> bool:
         elif item.stage == PENDING:
             woken = _withdraw(item, error)
         elif (stop := item.stop) is None:
-            # It has just become the head of its stream. A mark ends it before it begins, or once it can be ended.
+            # It has just become the head of its stream. `aborted` ends it before it begins, or once it can be ended.
             if item.deps is None and not _can_be_ended(item):
                 return False
             item.aborted, item.keeps_order = error, True
@@ -198,7 +198,7 @@ def _can_be_ended(item: Completion) -> bool:
 
 
 def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
-    """Settle a command in the queue; what has its place stands for the stream's order. With the driver's lock held.
+    """Settle a command in the queue, and put a stand-in in its place, for the order. With the driver's lock held.
 
     Ctrl-C may come anywhere: then it is called once more.
     """
@@ -278,8 +278,8 @@ def catch_up(item: Completion) -> None:
 async def abort_and_wait(streams: Sequence[StreamQueue]) -> None:
     """Abort streams and wait until what ran there has ended: `abort_grace` and a second at most.
 
-    A cancellation of anyio or trio, which ends every wait of a task, does not end this one. What has not ended by then
-    is logged, a plain host function, say, which nothing can end; and so are failures that were never looked at.
+    A cancellation of anyio or trio, which ends every wait of a task, does not end this one. Logged are commands that
+    have not ended by then, such as a plain host function, which nothing can end, and failures never looked at.
     """
     for stream in streams:
         stream.abort()

@@ -148,7 +148,7 @@ class DrainedQueue(StreamQueue):
                 error = as_failure(failure, item)
 
     def _drain_later(self) -> None:
-        """Have the drain go on after what is due. On the thread that runs it: another may be woken late."""
+        """Post the drain behind the steps that are due, for this thread: another thread may be woken late."""
         lane = self.context.lane
         if self.priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
             lane.run_drain(self.drain, self.priority)
@@ -181,7 +181,7 @@ class DrainedQueue(StreamQueue):
         return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
-        """Take a settled head off the queue. With the driver's lock held; returns the waiters to wake after it."""
+        """Take a settled head off the queue. With the driver's lock held; returns the waiters to wake after that."""
         if item.stage >= DONE:
             return None  # an abort was faster
         queue = self._queue
@@ -218,7 +218,7 @@ class DrainedQueue(StreamQueue):
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
 
-        `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
+        `here`: the calling thread is one of the runtime's own, has nothing else to do, and drains what comes next.
         """
         board = self.board
         waiters: list[Waiter] | None = None
