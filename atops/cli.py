@@ -1,6 +1,6 @@
 """The command line: `atops run`, `compile`, `check`, `mcp`, `trace`, `learn`, `demo`, `info`, `bench`.
 
-The modules of the commands declare their arguments.
+The modules of the commands declare their arguments, and only that of the command that runs is loaded.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _run(arguments: list[str]) -> int:
     """Hand over to the command's module."""
     if arguments[:1] == ["bench"]:  # which parses its own options
         return _bench(arguments[1:])
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser(next((word for word in arguments if word in SUMMARIES), "")).parse_args(arguments)
     return _module(parsed.command).main(parsed)
 
 
@@ -99,14 +99,14 @@ def _bench(arguments: list[str]) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    """Return the parser, to which each command's module adds its arguments."""
+def _parser(asked: str) -> argparse.ArgumentParser:
+    """Return the parser, to which the module of the command that is asked for adds its arguments."""
     top = argparse.ArgumentParser(prog="atops", description="An emulated GCU accelerator and its async Python runtime.")
     top.add_argument("--version", action="version", version=f"atops {atops.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in SUMMARIES.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=sentence)
-        if name != "bench":
+        if name == asked:
             _module(name).add_arguments(command)
     return top

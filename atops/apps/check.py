@@ -15,8 +15,8 @@ from typing import Any, get_args
 from atops.base.errors import InvalidValue, UsageError
 from atops.base.options import VARIABLES
 from atops.checking.check import Checking, StrategyName
+from atops.kernels.source.files import is_cxx_file
 from atops.runtime.schedules.host import Backend
-from atops.tops.program.command import is_cxx
 
 __all__ = ("add_arguments", "main", "program_of")
 
@@ -97,7 +97,7 @@ def program_of(path: str, name: str) -> Any:
     The script's folder is where it imports from. Raises UsageError for a C++ program, OSError, SyntaxError,
     InvalidValue where there is no such function, and what the script itself raises as it is read for one.
     """
-    if is_cxx(path):
+    if is_cxx_file(path):
         raise UsageError(
             f"{path} is a C++ program, which runs in a process of its own, in whatever order its threads take: "
             "`atops run --detect` reports its races in one run. To check its kernels under many schedules, launch them "

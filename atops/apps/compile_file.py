@@ -9,10 +9,11 @@ from pathlib import Path
 from atops.base.errors import CompilationError, InvalidOption, InvalidValue, NotSupported
 from atops.kernels.programs.program import compile_source
 from atops.kernels.source.diagnostics import SourceText
+from atops.kernels.source.files import HEADERS, PROGRAMS
 from atops.kernels.source.front_end import is_cxx
 from atops.kernels.source.options import DEFAULT_TARGET
 from atops.kernels.target import TARGETS
-from atops.tops.program.command import HEADERS, SUFFIXES, included
+from atops.tops.program.command import included
 
 __all__ = ("add_arguments", "main")
 
@@ -45,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     options += ["-w"] * arguments.silent + ["-Werror"] * arguments.strict
     try:
         text = path.read_text(encoding="utf-8")
-        suffixes = HEADERS | SUFFIXES if is_cxx(SourceText(path.name, text)) else {".py"}
+        suffixes = HEADERS | PROGRAMS if is_cxx(SourceText(path.name, text)) else {".py"}
         texts = included(path, text, arguments.folders, suffixes)
         compiled = compile_source(text, path.name, options, texts)
         if arguments.image:

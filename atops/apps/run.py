@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import io
 import os
@@ -17,9 +18,9 @@ from typing import NoReturn
 
 from atops.base.errors import NotSupported, UsageError
 from atops.base.options import ARCHITECTURE_NAMES, VARIABLES, EmulatorOptions
+from atops.kernels.source.files import is_cxx_file
 from atops.runtime.driver_board import STARTS, Board
 from atops.runtime.profiling import Profile
-from atops.tops.program.command import is_cxx, run_cxx
 
 __all__ = ("add_arguments", "main")
 
@@ -75,10 +76,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         os.environ.update({VARIABLES[name].name: text for name, text in given.items()})
         EmulatorOptions.from_environment()
-        if is_cxx(program[0]):
-            return run_cxx(program[0], program[1:], chosen.trace, chosen.profile, chosen.folders)
+        if is_cxx_file(program[0]):
+            command = importlib.import_module("atops.tops.program.command")  # half of atops, which others do not need
+            code: int = command.run_cxx(program[0], program[1:], chosen.trace, chosen.profile, chosen.folders)
+            return code
         profile = Profile(chosen.trace)
-        module, code = _module(program[1], program[2:]) if program[0] == "-m" else _script(program[0], program[1:])
+        module, compiled = _module(program[1], program[2:]) if program[0] == "-m" else _script(program[0], program[1:])
     except (UsageError, NotSupported, OSError, _NoProgramError) as error:
         for variable, text in before.items():
             os.environ.pop(variable) if text is None else os.environ.update({variable: text})
@@ -89,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     except SyntaxError as error:  # of the program, as Python tells it
         _raise(error, None)
     _tell_misplaced(program[2:] if program[0] == "-m" else program[1:])
-    return _run(module, code, profile, given, chosen.profile)
+    return _run(module, compiled, profile, given, chosen.profile)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

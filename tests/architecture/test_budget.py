@@ -28,6 +28,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.base.html_table": "a table for notebooks, used on two floors",
     "atops.base.python_ast": "one idea, used on three floors: CPython's parser, one thread at a time",
     "atops.base.waiting.current_loop": "chooses among the adapters, none of which knows the others",
+    "atops.kernels.source.files": "what a command asks of a file before it loads half of atops for C++",
     "atops.runtime.core.host_waits": "completions and places of queues stand on it, and neither on the other's idea",
     "atops.runtime.schedules.host": "chooses between two executors, one of which it loads only for trio",
     "atops.errors": "a public name",

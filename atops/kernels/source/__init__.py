@@ -7,4 +7,5 @@ names             names without a definition
 constant_folding  values known beforehand
 options           the options of a compilation
 diagnostics       errors, warnings and notes
+files             which files are C++, by their names
 """

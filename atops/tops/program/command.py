@@ -14,14 +14,13 @@ from atops.base.errors import CompilationError, InvalidOption, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.kernels.cxx.unit import CxxUnit, read_cxx
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.files import HEADERS, PROGRAMS
 from atops.kernels.source.options import parse_options
 from atops.tops.program.worker import run_main
 from atops.trace.file import check_target
 
-__all__ = ("HEADERS", "SUFFIXES", "built", "included", "is_cxx", "run_cxx")
+__all__ = ("built", "included", "run_cxx")
 
-SUFFIXES = frozenset((".cpp", ".cc", ".cxx", ".cu", ".tops"))
-HEADERS = frozenset((".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl"))
 MOST_HEADERS = 1000
 
 
@@ -46,7 +45,7 @@ def built(path: Path, options: list[str], folders: Sequence[str] = (), watched: 
 
 
 def included(
-    path: Path, text: str, folders: Sequence[str] = (), suffixes: Collection[str] = HEADERS | SUFFIXES
+    path: Path, text: str, folders: Sequence[str] = (), suffixes: Collection[str] = HEADERS | PROGRAMS
 ) -> dict[str, str]:  # fmt: skip
     """Return the texts that a file may include, by the names by which it does, as far as they are mentioned.
 
@@ -74,7 +73,7 @@ def included(
 
 def _mention(name: str) -> str:
     path = PurePosixPath(name)
-    return path.name if path.suffix in SUFFIXES else path.stem
+    return path.name if path.suffix in PROGRAMS else path.stem
 
 
 def _texts_of(folder: Path, suffixes: Collection[str]) -> dict[str, str]:
@@ -84,11 +83,6 @@ def _texts_of(folder: Path, suffixes: Collection[str]) -> dict[str, str]:
         if path.suffix in suffixes and path.is_file() and len(found) < MOST_HEADERS:
             found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
     return found
-
-
-def is_cxx(path: str) -> bool:
-    """Tell whether a program is one in C++, by its name."""
-    return Path(path).suffix in SUFFIXES
 
 
 def run_cxx(
