@@ -10,6 +10,7 @@ from asyncio import _get_running_loop
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from contextvars import Context
+from types import coroutine
 from typing import Any
 
 from atops.base.waiting.loop_adapter import INSIDE, CancelledElsewhere, HostTask, LoopAdapter, LoopWaiter, WaitSource
@@ -28,16 +29,13 @@ class TaskWaiter(LoopWaiter):
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_failure", "_loop", "_source", "_wakeup")
 
     def __init__(self, adapter: LoopAdapter, loop: asyncio.AbstractEventLoop, source: WaitSource) -> None:
-        super().__init__(adapter)
+        self.adapter, self.live = adapter, True  # what its base does, without the frame: each await makes one
         self._loop = loop
         self._source = source
         self._asyncio_future_blocking = True
         self._cancelled: tuple[object, ...] | None = None
         self._failure: BaseException | None = None
         self._wakeup: Callable[[Any], object] | None = None
-
-    def __await__(self) -> Generator[TaskWaiter, None, None]:
-        yield self
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop of the awaiting task, which asks for it."""
@@ -260,7 +258,8 @@ class AsyncioLoop(LoopAdapter):
         loop = self._loop()
         return loop is None or loop.is_closed()
 
-    async def park(self, source: WaitSource) -> None:
+    @coroutine
+    def park(self, source: WaitSource) -> Generator[TaskWaiter, None, None]:
         """Suspend the running task until `source` settles. A cancelled task leaves the source in the `finally` here."""
         waiter = self._waiter(self, asyncio.get_running_loop(), source)
         if not source.add_waiter(waiter):
@@ -269,7 +268,7 @@ class AsyncioLoop(LoopAdapter):
         try:
             if host is not None:
                 host.begins_to_wait(source)
-            await waiter
+            yield waiter
         finally:
             if host is not None:
                 host.has_waited(source)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any, Protocol, TypeAlias
@@ -163,8 +163,12 @@ class LoopAdapter(ABC):
         """Return whether the loop will never run again."""
 
     @abstractmethod
-    async def park(self, source: WaitSource) -> None:
-        """Wait until `source` settles. Cancelling this wait changes nothing but the wait."""
+    def park(self, source: WaitSource) -> Awaitable[None]:
+        """Wait until `source` settles. Cancelling this wait changes nothing but the wait.
+
+        A generator that can be awaited (`types.coroutine`): in an `__await__`, `yield from` goes through it with no
+        coroutine between, which each await of a command would pay for.
+        """
 
     @abstractmethod
     def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from contextvars import Context
+from types import coroutine
+from typing import Any
 
 import trio
 
@@ -108,8 +110,13 @@ class TrioLoop(LoopAdapter):
             return True
         return False
 
-    async def park(self, source: WaitSource) -> None:
-        """Suspend the running task until `source` settles. A cancelled task leaves the source in `give_up`."""
+    @coroutine
+    def park(self, source: WaitSource) -> Generator[Any, Any, None]:
+        """Suspend the running task until `source` settles."""
+        yield from self._parked(source).__await__()
+
+    async def _parked(self, source: WaitSource) -> None:
+        """Suspend the running task. A cancelled one leaves the source in `give_up`."""
         waiter = TrioWaiter(self, trio.lowlevel.current_task())
         if not source.add_waiter(waiter):
             await trio.lowlevel.checkpoint()

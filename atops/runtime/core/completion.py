@@ -104,8 +104,12 @@ class Completion(FutureLike[T_co]):
 
     def __await__(self) -> Generator[object, object, T_co]:
         if self.stage < DONE:
-            with standing(self.queue.board.tracer, self.seq):
-                yield from current_loop_adapter().park(self).__await__()
+            parked: Any = current_loop_adapter().park(self)
+            if (tracer := self.queue.board.tracer).notes_waits:
+                with standing(tracer, self.seq):
+                    yield from parked
+            else:
+                yield from parked
         elif "trio" in sys.modules:
             yield from checkpoint().__await__()
         return self.result()
