@@ -114,7 +114,7 @@ class _Plan:
         _HEAD.pack_into(
             self._head, 0, VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0],
             *grid.grid_dim, *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
-            grid.options.dte == "eager", 0, 0, at, count_of_ranges // 2, *_CALLS,
+            grid.options.dte == "eager", module.library_heap, 0, at, count_of_ranges // 2, *_CALLS,
         )  # fmt: skip
         _TEXT.pack_into(self._head, Run.text_low.offset, module.text_low, module.text_high)
         # In a process of its own; what is watched is seen here, and held to its memory before it is used.

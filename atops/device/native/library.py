@@ -137,7 +137,7 @@ class Run(Structure):
         ("version", c_uint32), ("gcu_arch", c_uint32), ("module", c_void_p), ("enter", c_void_p),
         ("arguments", c_void_p), ("grid", Dim), ("block", Dim), ("blocks", c_int32), ("cooperative", c_int32),
         ("places", POINTER(BlockPlace)), ("dynamic_shared", c_uint64), ("seeded", c_int32), ("seed", c_uint64),
-        ("eager", c_int32), ("strict", c_int32), ("stop", c_int32), ("ranges", POINTER(Range)),
+        ("eager", c_int32), ("library_heap", c_int32), ("stop", c_int32), ("ranges", POINTER(Range)),
         ("range_count", c_int32), ("find", FIND), ("print", PRINT), ("fault", c_int32), ("fault_block", Dim),
         ("fault_thread", Dim), ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
         ("fault_pc", c_uint64), ("fault_callers", c_uint64 * 4), ("text_low", c_uint64), ("text_high", c_uint64),
@@ -251,6 +251,8 @@ class NativeModule:
         self.address = ctypes.cast(self.row, c_void_p).value or 0
         runtime.atops_attach(self.address)
         self.text_low, self.text_high, self.text_offset = _text_of(path)
+        code = path.read_bytes()
+        self.library_heap = any(name in code for name in LIBRARY_HEAP)
 
     def line_of(self, counters: Sequence[int]) -> str:
         """Return "file:line" of the first instruction that is of the program's own lines; empty where none is."""
@@ -351,6 +353,7 @@ def _in_words_of_the_text(function: str) -> str:
     return plain.partition("(")[0].removeprefix("void ").replace(" >", ">")
 
 
+LIBRARY_HEAP: Final = (b"_Znwm", b"basic_string")  # what a module calls for which the C++ library takes memory
 INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope
 LOADS: Final = "import ctypes, sys; ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[2])"
 LOADED_S: Final = 10.0  # by then its objects are made

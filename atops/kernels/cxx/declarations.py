@@ -148,6 +148,29 @@ class Declarations(Cursor):
         found.append((start, end))
         return found
 
+    def is_variable(self, at: int) -> bool:
+        """Whether what `__device__` begins is a variable."""
+        depth, behind = 0, at
+        for place in range(at, len(self.given)):
+            text = self.given[place].text
+            if place < behind:
+                continue
+            if text == "[" and self._text(self._next(place + 1)) == "[":
+                behind = closing(self.given, place) + 1  # an attribute
+            elif text == "<":
+                depth += 1
+            elif text == ">" and depth:
+                depth -= 1
+            elif depth == 0 and text in ("(", "operator"):
+                return False
+            elif depth == 0 and text in (";", "=", "[", "{"):
+                return True
+        return False
+
+    def default_at(self, start: int, stop: int) -> int:
+        """Return where the default of a parameter begins, or where it ends."""
+        return next((at for at in range(start, stop) if self.given[at].text == "="), stop)
+
     def is_template(self, place: int) -> bool:
         """Whether `template <...>` stands before the declaration that goes on at `place`."""
         at = place - 1

@@ -30,6 +30,7 @@ class CxxKernel:
     file: str
     line: int
     dynamic_shared: bool
+    overload: str = ""  # its type, where a function has its name, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable],
 
 def _functions(kernels: Sequence[CxxKernel]) -> str:
     """Return the table of the kernels' functions, by whose addresses host code launches them, too."""
-    addresses = "".join(f"reinterpret_cast<const void *>(&{_spelled(each)}), " for each in kernels)
+    addresses = "".join(f"reinterpret_cast<const void *>({_address(each)}), " for each in kernels)
     table = f"extern const void *const atops_functions[] = {{{addresses}nullptr}};\n"
     return f'extern "C" {{ __attribute__((visibility("default"))) {table}}}\n'
 
@@ -95,9 +96,14 @@ def _spelled(kernel: CxxKernel) -> str:
     return re.sub(r"\b__([fb][fp]16)\b", r"__atops_\1", kernel.name)
 
 
+def _address(kernel: CxxKernel) -> str:
+    """Return the address of its function."""
+    return f"static_cast<{kernel.overload} *>(&{_spelled(kernel)})" if kernel.overload else f"&{_spelled(kernel)}"
+
+
 def _expanded(kernel: CxxKernel) -> str:
     """Return a row of the table; the preprocessor is over, so no macro makes it."""
-    entry = f"atops::Entry<&{_spelled(kernel)}>"
+    entry = f"atops::Entry<{_address(kernel)}>"
     names = " ".join(kernel.parameters)
     return (
         f'{{"{kernel.name.removeprefix("::")}", {entry}::enter, {entry}::rows, {entry}::count, '

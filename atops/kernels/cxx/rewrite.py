@@ -32,6 +32,8 @@ BYTES = {"__vector": 128, "__vector2": 256, "__vector4": 512}
 FIRST_WITH_VECTORS = 300
 _WIDTHS = {"char": 1, "short": 2, "int": 4, "long": 8}
 _NARROW = {"__fp16": "__atops_fp16", "__bf16": "__atops_bf16"}
+# The compiler spells these out where it instruments accesses, and tells of none of them. Of the others it does know.
+_COPIES = {f"__builtin_{name}": f"::{name}" for name in ("memcpy", "memmove", "memset")}
 _SPACES = frozenset(("__shared__", "__local__", "__private__"))
 _DROPPED = frozenset(("__private_dte__", "__shared_dte__", "__DTU_INTRIN_AS__", "__TCLE_AS__"))
 _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative__", "__constant__"))
@@ -149,7 +151,7 @@ class _Rewriter(Declarations):
                 self.scopes.append(None)
             elif token.text == "}" and self.scopes:
                 self.scopes.pop()
-            if token.text in ("}", ";") and self._at_top:
+            if token.text[-1] in "};" and self._at_top:  # what defines a variable of the device ends so, too
                 self.hidden.clear()
                 if out is self.main:
                     self.beginning = len(out) + 1  # behind this token
@@ -172,8 +174,8 @@ class _Rewriter(Declarations):
         taken = self._takers.get(text)
         if taken is not None:
             return taken(place, out)
-        if text in _NARROW:
-            out.append(_NARROW[text])
+        if (other := _NARROW.get(text) or _COPIES.get(text)) is not None:
+            out.append(other)
             return place + 1
         if text == "__noinline__" and self._before(place) not in ("(", ","):  # those are of an attribute
             out.append("__attribute__((noinline))")
@@ -292,7 +294,7 @@ class _Rewriter(Declarations):
         name = self._rewritten(place, opening).strip()
         given = self._rewritten(opening + 1, closing_at).strip()
         self._instantiate(spelled(self._join(place, opening)))
-        known = {each.name.rpartition("::")[2] for each in self.found.kernels}
+        known = {each.name.rpartition("::")[2] for each in self.found.kernels if not each.overload}
         plain = "<" in name or name.rpartition("::")[2] in known
         kind = f"decltype(&{name})" if plain else "void"  # the arguments of a template are deduced by the call
         together = int(self._is_cooperative(name))
@@ -475,29 +477,10 @@ class _Rewriter(Declarations):
             if both := {"__device__", "__host__"}.intersection([*words, self._before(place)]):
                 self._fault(f"a kernel is no {min(both)} function, too (TOPS C++, 8.1)")
             self._kernel(place, at, "__cooperative__" in words or self._before(place) == "__cooperative__")
-        elif "__constant__" in words or self._is_variable(at):
+        elif "__constant__" in words or self.is_variable(at):
             self._variable(words, place, at, out)
         out.append(" " * len(self.given[place].text))  # what follows keeps its column
         return place + 1
-
-    def _is_variable(self, at: int) -> bool:
-        """Whether what `__device__` begins is a variable."""
-        depth, behind = 0, at
-        for place in range(at, len(self.given)):
-            text = self.given[place].text
-            if place < behind:
-                continue
-            if text == "[" and self._text(self._next(place + 1)) == "[":
-                behind = closing(self.given, place) + 1  # an attribute
-            elif text == "<":
-                depth += 1
-            elif text == ">" and depth:
-                depth -= 1
-            elif depth == 0 and text in ("(", "operator"):
-                return False
-            elif depth == 0 and text in (";", "=", "[", "{"):
-                return True
-        return False
 
     def _variable(self, words: list[str], place: int, at: int, out: list[str]) -> None:
         """Note variables, and let each name stand for where the host has it: what follows is changed in its place.
@@ -590,11 +573,26 @@ class _Rewriter(Declarations):
         dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
         line = self.line + self._join(place, name_at).count("\n")
         kernel = CxxKernel(name, self.parameter_names(opening, end), cooperative, self.file, line, dynamic)
+        if not template and not self.kernels.get(self.given[name_at].text, True):
+            kernel = replace(kernel, overload=self._alias(opening, end))
         if template:
             self.found.templates[name.removeprefix("::")] = kernel
         else:
             self.found.kernels.append(kernel)
         return None
+
+    def _alias(self, opening: int, end: int) -> str:
+        """Name the type of a kernel before it: where a function has its name, too, that says which of them is meant."""
+        scope = [each for each in self.scopes if each]
+        alias = f"__atops_kernel_{next(self.numbers)}"
+        parameters = ", ".join(
+            self._rewritten(start, self.default_at(start, stop)) for start, stop in self.declarators(opening + 1, end)
+        )
+        before = self.beginning
+        while before < len(self.main) and (not self.main[before].strip() or self.main[before].lstrip().startswith("#")):
+            before += 1  # line markers stay at the beginning of their lines
+        self.main.insert(before, f" using {alias} = void({parameters.strip()}); ")
+        return "::".join(["", *scope, alias])
 
     def _instance(self, at: int, opening: int) -> None:
         """Take `template __global__ void name<arguments>(...);`: a kernel of a template that stands before it."""

@@ -70,6 +70,7 @@ _CHIPS = re.compile(
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 # A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
 _LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
+_SAYS = re.compile(r"^call to '.*' declared with attribute error: ")  # what the headers say of a call
 _INCLUDED = re.compile(r"(In file included| +) from (?P<file>.+?):(?P<line>\d+)[:,]")
 _PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
 _COUNTED = re.compile(r"candidate expects (\d+) arguments?(, \d+ provided)")
@@ -380,6 +381,7 @@ def _in_words_of_the_text(said: str) -> str:
     text = _PRIVATE.sub("", said)
     if launch := _LAUNCH.match(text):
         text = f"{text[launch.end() :]}, which are {launch['parameters']}"
+    text = _SAYS.sub("", text)
     for narrow, name in _NARROW:
         text = narrow.sub(name, text)
     text = _ALIAS.sub(r"'\1'", _VECTOR.sub(lambda found: f"{_KEYWORDS[found[2]]} {found[1]}", text))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
-from atops.base.errors import AtopsError, CompilationError
+from atops.base.errors import AtopsError, CompilationError, LaunchFailure
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -96,6 +96,43 @@ def test_templates_of_kernels_only() -> None:
     said = str(k.compile_source(text, "f.tops").log)
     assert "f.tops:1:" in said and "templates of kernels only (scale): instantiate one" in said
     assert not k.compile_source(text + "template __global__ void scale<float>(float *);\n", "f.tops").log.entries
+
+
+def test_formats_that_halves_do_not_fit(run: Callable[..., Any], capfd: pytest.CaptureFixture[str]) -> None:
+    """The compiler checks no format with a half among its arguments: the kernel does."""
+    text = "#include <tops.h>\n__global__ void f(int *x) {\n    tops::half h(2.5f);\n"
+    text += '    if (x[0]) printf("%f %*d %s\\n", h, 4, 7, h);\n'
+    text += '    else printf("%%%-6.*f|%g|%4d\\n", 1, h, 1.5, 7);\n}\n'
+    module = k.compile_source(text, "f.tops").module()
+    run("", "f", (1, 1), np.zeros(1, np.int32), module=module)
+    assert capfd.readouterr().out == "%2.5   |1.5|   7\n"
+    with pytest.raises(LaunchFailure, match=r"f\.tops:4: printf: argument 4 is a floating number, .* a pointer"):
+        run("", "f", (1, 1), np.ones(1, np.int32), module=module)
+
+
+def test_a_number_is_no_address_of_an_mdspan() -> None:
+    """The error is at the call, and says what goes first."""
+    text = "#include <tops.h>\n__global__ void f(float *x) {\n    tops::mdspan m(x[0], 4);\n"
+    text += "    tops::mdspan n(tops::Global, 4, x);\n}\n"
+    with pytest.raises(CompilationError) as caught:
+        k.compile_source(text, "f.tops")
+    said = [each for each in str(caught.value).splitlines() if "error:" in each]
+    assert [each.split(": ")[0].rpartition(":")[0] for each in said] == ["f.tops:3", "f.tops:4"], said
+    assert all("error: mdspan takes an address, and the extents behind it" in each for each in said), said
+
+
+def test_a_kernel_and_functions_of_one_name(run: Callable[..., Any]) -> None:
+    """Each is called as what it is; host code launches the kernel."""
+    text = "namespace a {\nstruct V { int v; };\n__device__ int one() { return 1; }\n"
+    text += "__device__ void f(int a, float *x) { x[0] = a; }\n"
+    text += "__global__ void f(float *x, __fp16 *y = nullptr, V v = {2}) {\n"
+    text += "  f(__LINE__ + one(), x); x[1] = v.v; }\n}\n__constant__ int c[1] = {1};\n"
+    text += "__device__ float f(float a) { return rsqrtf(a); }\n__global__ void f(float *x) { x[0] = f(0.25f); }\n"
+    text += "void host(float *x) { f<<<1, 1>>>(x); a::f<<<1, 1>>>(x); }\n"
+    module = k.compile_source(text, "f.tops").module()
+    x = np.zeros(2, np.float32)
+    assert run("", "a::f", (1, 1), x, None, (7).to_bytes(4, "little"), module=module).tolist() == [7, 7]
+    assert run("", "f", (1, 1), x, module=module).tolist() == [2, 0]
 
 
 def test_printf_of_every_type(run: Callable[..., Any], capfd: pytest.CaptureFixture[str]) -> None:

@@ -60,12 +60,24 @@ BOUNDS = {
     "shared_of_no_size": ("extern __shared__ int s[]; x[me] = s[me];",
                           "extern __shared__ int s[]; x[me] = me < 12 ? me : s[me];",
                           "reads 4 bytes of dynamic shared memory, of which the launch gives none"),
+    "past_malloc": ("volatile int *p = (int *)malloc(16); p[4 + int(y[0])] = 1; free((void *)p);",
+                    "volatile int *p = (int *)malloc(16); p[3 + int(y[0])] = 1; free((void *)p); std::vector<int> v; "
+                    "for (int i = 0; i < 9; ++i) v.push_back(i); std::string s(v[8] + 30, 'a'); s += \"longer\"; "
+                    "x[me] = s[me];", "used a byte 1 past the end of a block of 16 bytes that malloc gave it"),
+    "freed": ("volatile int *p = new int[4]; delete[] p; x[me] = p[1];",
+              "volatile int *p = new int[4]; p[1] = 2; x[me] = p[1]; delete[] p;", "of 16 bytes that it had freed"),
+    "spelled_out": ("float t[6] = {1}; if (me == 0) __builtin_memcpy(x + 60, t, 24);",
+                    "float t[6] = {1}; if (me == 0) __builtin_memcpy(x + 58, t, 24);",
+                    "stores 24 bytes, 8 past the end"),
     "null": ("float *p = 0; x[me] = *p;", "x[me] = 0;", "read from a null pointer"),
     "wild": ("float *p = (float *)0x712345678000; x[me] = *p;", "x[me] = 0;", "where no memory of the kernel is"),
     "a_header": ("__vector4 float v = *(__vector4 float *)y; x[me] = v[64 + me];", "x[me] = 0;",
                  "reads 512 bytes, 256 past the end of <Allocation"),
 }  # fmt: skip
 HEAD = """#include <tops.h>
+#include <stdlib.h>
+#include <string>
+#include <vector>
 struct Pointer { int *to; };
 __device__ __noinline__ void put(float *x, int place) {
     x[place] = threadIdx.x;

@@ -183,7 +183,7 @@ struct Run {
     int32_t seeded;
     uint64_t seed;
     int32_t eager;  // transfers take effect at the issue
-    int32_t strict;
+    int32_t library_heap;  // the module has memory that the C++ library takes: new, strings
     volatile int32_t stop;  // set by the host
     const Range *ranges;  // live memory that the arguments name, ascending
     int32_t range_count;

@@ -34,6 +34,8 @@ struct Block {
 std::mutex lock;  // nothing is taken from the library's heap under it: a kernel may have spoilt that
 [[maybe_unused]] const int free_in_children = pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
 
+uintptr_t beyond_low = UINTPTR_MAX, beyond_high = 0;  // where the blocks lie that are the library's
+
 // By address. Never destroyed: kernels may run until the process ends.
 std::vector<Block> &blocks() {
     static auto *all = [] {
@@ -86,7 +88,12 @@ void *take(size_t bytes, size_t align) {
             return reinterpret_cast<void *>(made.first);
         }
     }
-    return aligned_alloc(align, size);
+    void *made = aligned_alloc(align, size);
+    std::lock_guard<std::mutex> held(lock);
+    auto from = reinterpret_cast<uintptr_t>(made);
+    beyond_low = std::min(beyond_low, from);
+    beyond_high = std::max(beyond_high, from + size);
+    return made;
 }
 
 // Give a block back. False where it is none of these.
@@ -135,11 +142,9 @@ void give_up_heap(const Scheduler *own) {
     blocks().erase(kept, blocks().end());
 }
 
-bool heap_says(uintptr_t address, char *text, size_t room) {
-    std::unique_lock<std::mutex> held(lock, std::try_to_lock);  // in a signal handler, where this thread may hold it
-    if (!held) return false;
-    auto found = at(address);
-    if (found == blocks().end()) return false;
+namespace {
+
+bool says(std::vector<Block>::iterator found, uintptr_t address, char *text, size_t room) {
     if (found->freed)
         snprintf(text, room, "used a block of %zu bytes that it had freed", found->bytes);
     else if (address < found->first)
@@ -148,6 +153,25 @@ bool heap_says(uintptr_t address, char *text, size_t room) {
     else
         snprintf(text, room, "used a byte %zu past the end of a block of %zu bytes that malloc gave it",
                  static_cast<size_t>(address - found->first) - found->bytes + 1, found->bytes);
+    return true;
+}
+
+}  // namespace
+
+bool heap_says(uintptr_t address, char *text, size_t room) {
+    std::unique_lock<std::mutex> held(lock, std::try_to_lock);  // in a signal handler, where this thread may hold it
+    if (!held) return false;
+    auto found = at(address);
+    return found != blocks().end() && says(found, address, text, room);
+}
+
+bool heap_has(uintptr_t low, uintptr_t high, char *text, size_t room) {
+    text[0] = 0;
+    std::lock_guard<std::mutex> held(lock);
+    auto found = at(low);
+    if (found == blocks().end()) return low >= beyond_low && high <= beyond_high;
+    uintptr_t end = found->first + found->bytes;
+    if (found->freed || low < found->first || high > end) says(found, low < found->first ? low : std::max(low, end), text, room);
     return true;
 }
 

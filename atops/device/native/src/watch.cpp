@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dte.h"
+#include "heap.h"
 #include "shadow.h"
 
 namespace atops {
@@ -74,6 +75,7 @@ struct Watch {
     std::vector<Flight> flights;
     uint16_t next_flight = 0;
     std::vector<Doubt> doubts;
+    std::vector<Range> library_heap;  // what the kernel has used of the C++ library's memory
     std::unordered_map<const void *, std::vector<uint32_t>> released, open;  // what threads knew who let others go on
     std::unordered_map<const Context *, Record> users;
     std::vector<Flight::Part> parts;  // of the transfer at hand
@@ -216,7 +218,28 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
     return region.get();
 }
 
-[[noreturn]] void refuse_others(Touch &touch, uint64_t low, uint64_t high) {
+// Whether bytes are of the C++ library's own data, or of the memory that it has of this process: no file lies behind that,
+// and nobody shares it.
+bool of_library_heap(Watch *watch, uint64_t low, uint64_t high) {
+    if (!watch->run->library_heap) return false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps) return false;
+    char line[512], access[8], name[256];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, maps)) {
+        unsigned long from, to, inode;
+        name[0] = 0;
+        if (sscanf(line, "%lx-%lx %7s %*x %*s %lu %255s", &from, &to, access, &inode, name) < 4) continue;
+        bool heap = strcmp(access, "rw-p") == 0 && (!name[0] || strcmp(name, "[heap]") == 0);
+        found = low >= from && high <= to && (heap || strstr(name, "/libstdc++.so"));
+        if (found) watch->library_heap.push_back({from, to});
+    }
+    fclose(maps);
+    return found;
+}
+
+// End the run for memory of others; come back where it is of the C++ library.
+void refuse_others(Touch &touch, uint64_t low, uint64_t high) {
     Watch *watch = touch.watch;
     Run *run = watch->run;
     char text[256];
@@ -234,6 +257,7 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
         snprintf(text, sizeof text, "%s %llu bytes of %s", verb(touch), static_cast<unsigned long long>(high - low), NO_SHARED);
         refuse(touch, low, high, text);
     }
+    if (!what && of_library_heap(watch, low, high)) return;
     if (!what) refuse(touch, low, high, low < 4096 ? "address" : "access");
     const Dim &thread = of->index, &block = run->places[of->block].index;
     snprintf(text, sizeof text, "%s %llu bytes of what another thread has: %s of thread (%u,%u,%u) of block (%u,%u,%u)",
@@ -283,8 +307,15 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     }
     if (watch->last && low >= watch->last->low && high <= watch->last->high) return watch->last;
     if (of_module(watch, low, high) || on_stack(fiber, low)) return nullptr;
+    char text[128];
+    if (heap_has(low, high, text, sizeof text)) {
+        if (text[0]) refuse(touch, low, high, text);
+        return nullptr;
+    }
+    for (const Range &each : watch->library_heap)
+        if (low >= each.low && high <= each.high) return nullptr;
     Range range;
-    if (!find_global(run, low, &range)) refuse_others(touch, low, high);
+    if (!find_global(run, low, &range)) return refuse_others(touch, low, high), nullptr;
     if (high > range.high) refuse(touch, low, high, "access");
     auto found = watch->shadow->global.find(range.low);
     if (found == watch->shadow->global.end()) {

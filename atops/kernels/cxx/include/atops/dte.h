@@ -38,6 +38,8 @@ struct numbers {
     }
 };
 
+struct NotAnAddress { char none; };  // what an mdspan is of whose address is a number
+
 // Memory with a shape: the innermost dimension last.
 template <class T>
 struct mdspan {
@@ -66,6 +68,10 @@ struct mdspan {
     template <class A, class... Extents>
         requires std::is_array_v<A>
     mdspan(Space space, A *array, const Extents &...extents) : mdspan(space, reinterpret_cast<T *>(array), extents...) {}
+    template <class... Given>
+        requires std::is_same_v<T, NotAnAddress>
+    __attribute__((error("mdspan takes an address, and the extents behind it: mdspan(x, 4), mdspan(tops::Global, x, 4)")))
+    mdspan(const Given &...);
 
     operator atops::Operand() const {
         atops::Operand made{};
@@ -96,6 +102,13 @@ template <class T, class... Extent>
 mdspan(Space, T *, Extent...) -> mdspan<std::remove_all_extents_t<T>>;
 template <class T, class Extent, size_t N>
 mdspan(Space, T *, const Extent (&)[N]) -> mdspan<std::remove_all_extents_t<T>>;
+
+template <class T, class... Given>
+    requires std::is_arithmetic_v<T>
+mdspan(T, const Given &...) -> mdspan<NotAnAddress>;
+template <class T, class... Given>
+    requires std::is_arithmetic_v<T>
+mdspan(Space, T, const Given &...) -> mdspan<NotAnAddress>;
 
 // Any of them, where the type of the elements is not said.
 struct mdspan_base {

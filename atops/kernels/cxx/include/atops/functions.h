@@ -19,6 +19,9 @@ ATOPS_SIMD double pow(double, double) noexcept;
 #undef ATOPS_SIMD
 #endif
 
+// Of the device's mathematics, not of the C library's. A template: a program's own function of that name comes first.
+template <class T> inline float rsqrtf(T x) { return 1 / sqrtf(x); }
+
 namespace atops {
 
 template <class T>

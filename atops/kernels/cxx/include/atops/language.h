@@ -164,9 +164,45 @@ inline auto promoted(T value) {
         return value;
 }
 
+// What the next argument of printf has to be: 'f' a floating number, 'i' an integer, 's' a text or pointer; 0: no more.
+// `at` is where the format is read, `inside` whether in the middle of a conversion, behind a `*`.
+inline char next_conversion(const char *&at, bool &inside) {
+    if (!inside) {
+        while (*at && (at[0] != '%' || at[1] == '%')) at += *at == '%' ? 2 : 1;
+        if (*at) ++at;
+    }
+    for (inside = false; *at; ++at) {
+        if (*at == '*') return ++at, inside = true, 'i';
+        if (strchr("aAeEfFgG", *at)) return ++at, 'f';
+        if (strchr("diouxXc", *at)) return ++at, 'i';
+        if (strchr("spn", *at)) return ++at, 's';
+    }
+    return 0;
+}
+
+inline const char *printed_as(char kind) {
+    return kind == 'f' ? "a floating number" : kind == 'i' ? "an integer" : kind == 's' ? "a pointer" : "nothing";
+}
+
+template <class T>
+constexpr char printed = is_narrow<T> || std::is_floating_point_v<T> ? 'f'
+                         : std::is_integral_v<T> || std::is_enum_v<T> ? 'i' : 's';
+
 template <class... T>
     requires(is_narrow<T> || ...)
 inline int print(const char *format, T... given) {
+    const char *at = format;
+    bool inside = false;
+    int number = 0;
+    for (char each : {printed<T>...}) {
+        char wanted = next_conversion(at, inside);
+        ++number;
+        if (wanted == each) continue;
+        char text[128];
+        snprintf(text, sizeof text, "printf: argument %d is %s, and the format has %s there", number, printed_as(each),
+                 printed_as(wanted));
+        fail(Fault::launch_failure, text, "", 0);
+    }
     return print(format, promoted(given)...);
 }
 

@@ -127,9 +127,6 @@ struct Raw {
 
 }  // namespace atops
 
-// Of the device's mathematics, not of the C library's. A template: a program's own function of that name comes first.
-template <class T> inline float rsqrtf(T x) { return 1 / sqrtf(x); }
-
 namespace tops {
 
 using ::generic_ptr;
