@@ -6,6 +6,7 @@ two of its instructions, and what it was about to do would be lost. So the handl
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # the C module, which typeshed leaves out
 import _weakrefset
 import asyncio
 import os
@@ -32,6 +33,8 @@ from atops.runtime.executors.inline import InlineExecutor, rest
 __all__ = ("Interrupts",)
 
 T = TypeVar("T")
+# Taken and set by what `signal` wraps: that looks whether a handler is one of its enumeration, ten times as long.
+SIGINT = signal.SIGINT
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 PROGRAMS = PACKAGE + "apps" + os.sep  # they use the runtime, as a user's do
 LOOP = (os.path.dirname(asyncio.__file__) + os.sep, selectors.__file__)
@@ -67,17 +70,17 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         in_main = threading.current_thread() is threading.main_thread()
-        self._taken = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._taken = in_main and _signal.getsignal(SIGINT) is signal.default_int_handler
         if self._taken:
-            signal.signal(signal.SIGINT, self._press)
+            _signal.signal(SIGINT, self._press)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._over = True
         if self._traced:
             self._trace_no_more()
-        if self._taken and signal.getsignal(signal.SIGINT) == self._press:  # else the program has set its own
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._taken and _signal.getsignal(SIGINT) == self._press:  # else the program has set its own
+            _signal.signal(SIGINT, signal.default_int_handler)
         if self._pressed and not isinstance(error, KeyboardInterrupt | SystemExit) and (error or not self._told):
             raise KeyboardInterrupt
         if (raised := _raised_by_handler(error)) is not None:

@@ -51,7 +51,7 @@ class InlineExecutor(Executor):
     def __init__(self, seed: int | None = None, clock: VirtualClock | None = None) -> None:
         self.clock = clock
         self._thread = threading.get_ident()
-        self._steps = Ready[Step]()
+        self._steps: Ready[Step] = Ready()
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._serial = itertools.count()
         self._random = None if seed is None else random.Random(seed)

@@ -57,7 +57,7 @@ class KernelLane:
         self._slice = options.slice
         self._turn = self._given_up = 0  # turns of its threads are numbered; those below `_given_up` never come back
         self._alone = width == 1 and not executor.inline
-        self._ready = Ready[Task]()  # of the one thread
+        self._ready: Ready[Task] = Ready()  # of the one thread
         self._levels = self._ready.levels
 
     def place(self, block: Block) -> None:

@@ -40,7 +40,7 @@ class ThreadedExecutor(Executor):
         self.name = name or f"atops-{next(SERIAL)}"
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
         self.post_in_finalizer = self._steps.put
-        self._ready = Ready[Step]()  # for each there is a `_run_ready` among the steps
+        self._ready: Ready[Step] = Ready()  # for each there is a `_run_ready` among the steps
         self._levels = self._ready.levels
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._lock = threading.RLock()
@@ -209,7 +209,7 @@ class WorkerLane:
         self.width = width
         # True for each piece, None for each thread to end, False for an idle one that is to ask whether it may end
         self._work: SimpleQueue[bool | None] = SimpleQueue()
-        self._ready = Ready[Step]()
+        self._ready: Ready[Step] = Ready()
         self._levels = self._ready.levels
         self.empty = self._work.empty
         self._lock = threading.RLock()  # a signal handler or a finalizer may put work in the middle of a `put`
