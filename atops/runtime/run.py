@@ -92,8 +92,8 @@ def run(
                 raise
             finally:
                 leave(driver)
-    if isinstance(executor, ScheduledExecutor) and executor.departure is not None:
-        raise InvalidValue(f"the run departs from its schedule at {executor.departure}")
+    if isinstance(executor, ScheduledExecutor):
+        _check_end(executor)
     return results.pop()
 
 
@@ -151,8 +151,7 @@ def _scheduled_trio_run(
         except BaseException as error:
             _note(error, executor)
             raise
-    if executor.departure is not None:
-        raise InvalidValue(f"the run departs from its schedule at {executor.departure}")
+    _check_end(executor)
     return results.pop()
 
 
@@ -166,6 +165,14 @@ def run_in_trio(
         executor.run_program(lambda: drive(main, arguments, driver, results))
     finally:
         leave(driver)
+
+
+def _check_end(executor: ScheduledExecutor) -> None:
+    """Raise what has ended a run whose program took no notice of it, and where a run departs from its schedule."""
+    if executor.gave_up is not None:
+        raise executor.gave_up
+    if executor.departure is not None:
+        raise InvalidValue(f"the run departs from its schedule at {executor.departure}")
 
 
 def _note(error: BaseException, executor: ScheduledExecutor) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
-from atops.base.errors import AtopsError, ExecutionError, IllegalState, LoopClosed, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.base.locks import make_lock
 from atops.device.call_site import Site
 from atops.device.chip import Chip
@@ -146,10 +146,7 @@ class DeviceContext:
 
         The driver does it for a call that interrupts one with the lock, and for a foreign thread of an inline driver.
         """
-        try:
-            if not self.dropped or self.board.called_amid():
-                return
-        except IllegalState:
+        if not self.dropped or self.board.executor.foreign or self.board.called_amid():
             return
         while self.dropped:
             try:

@@ -235,6 +235,11 @@ class Executor(ABC):
         """
         return None
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the calling thread may not use this executor's driver."""
+        return False
+
     @abstractmethod
     def check_caller(self) -> None:
         """Raise IllegalState if the calling thread may not use this executor's driver."""

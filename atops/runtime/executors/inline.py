@@ -302,9 +302,14 @@ class InlineExecutor(Executor):
         if tell is not None:
             tell(sides_of(tasks))
 
+    @property
+    def foreign(self) -> bool:
+        """Whether this is any thread but the one that runs the program."""
+        return threading.get_ident() != self._thread
+
     def check_caller(self) -> None:
-        """Raise IllegalState in any thread but the one that runs the program."""
-        if threading.get_ident() != self._thread:
+        """Raise IllegalState in a foreign thread."""
+        if self.foreign:
             raise IllegalState(
                 f"thread {threading.current_thread().name!r} used a driver that runs inline in another thread; "
                 "an inline run has one thread, so that it can be replayed"

@@ -79,6 +79,7 @@ class ScheduledExecutor(InlineExecutor):
         """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
         if self._over:
             return
+        self.gave_up, self.refusal = self.refusal, None
         ended = getattr(self.log.chooser, "ended", None)
         if ended is not None:
             self.departure = ended()
@@ -113,7 +114,7 @@ class ScheduledExecutor(InlineExecutor):
     def _add(self, kind: str, step: Step) -> None:
         if self._closed:
             return
-        self.check_caller()
+        super().check_caller()
         name = self.names.of_step(step, kind)
         if self.touches is not None:
             self.touches.added(name, step)
@@ -123,7 +124,7 @@ class ScheduledExecutor(InlineExecutor):
         """Have a step ready at a time. Under the wall clock it runs then: when that is, is chance and no choice."""
         if self.clock is None:
             return super().later(delay, step)
-        self.check_caller()
+        super().check_caller()
         timer = _NamedStep(step, self.names.of_step(step, TIMER), self)
         heapq.heappush(self._timers, (self.now() + delay, next(self._serial), timer))
         return timer
@@ -295,6 +296,15 @@ class ScheduledExecutor(InlineExecutor):
         self.program_over()
         self.tell_standing(tasks)
         raise WouldDeadlock(no_way_on(tasks))
+
+    def check_caller(self) -> None:
+        """As inline; the run ends by it, too, whatever becomes of the exception in that thread."""
+        try:
+            super().check_caller()
+        except IllegalState as error:
+            if not self._over:
+                self.refusal = IllegalState(str(error))
+            raise
 
     def refuse_thread(self, name: str) -> IllegalState:
         """End the run because another thread uses its loop, and return the error for that thread, too."""

@@ -364,6 +364,36 @@ def test_threads_of_the_program_are_refused() -> None:
         run(from_a_thread)
 
 
+def in_a_thread() -> None:
+    """Use a stream in a thread of the program's own, and take no notice of how that ends."""
+    stream = atops.Device(0).create_stream()
+
+    def work() -> None:
+        with pytest.raises(IllegalState, match="used a driver that runs inline"):
+            stream.fill(stream.zeros(1), 1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+async def in_a_thread_and_a_task() -> None:
+    """The same, in a coroutine function."""
+    in_a_thread()
+
+
+@pytest.mark.parametrize("program", [in_a_thread, in_a_thread_and_a_task])
+def test_what_is_refused_in_a_thread_fails_the_run(program: Callable[[], object]) -> None:
+    """The exception ends in the thread; a run that could not do its work is no pass."""
+    report = atops.check(program, 3)
+    assert report.verdict == "failed"
+    assert report.failure is not None
+    assert "used a driver that runs inline" in report.failure.text
+    if program is in_a_thread_and_a_task:
+        with pytest.raises(IllegalState, match="used a driver that runs inline"):
+            run(in_a_thread_and_a_task)
+
+
 def test_a_driver_with_threads_has_no_schedule() -> None:
     """It is refused where it is made."""
     with pytest.raises(IllegalState, match="a schedule needs an inline run"):
