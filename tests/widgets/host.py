@@ -282,9 +282,13 @@ class Shown:
     def until(self, condition: str, argument: Any = None) -> Any:
         """Wait until an expression of `view` is true, and return its value; what the page has sent has been heard.
 
-        The test fails if it never is.
+        The view is brought into sight: out of it nothing is drawn. The test fails if it never is true.
         """
-        script = f"([selector, argument]) => {{ {self._view()} return view && view.scene && ({condition}); }}"
+        script = f"""([selector, argument]) => {{
+            {self._view()}
+            if (view?.away) view.root.scrollIntoView({{block: "nearest"}});
+            return view && view.scene && ({condition});
+        }}"""
         value = self.host.thread.call(_value, self.host.page, script, [self.selector, argument])
         self._hear()
         return value

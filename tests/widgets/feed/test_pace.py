@@ -135,6 +135,20 @@ def test_what_is_behind_reads_the_newest_first(monkeypatch: pytest.MonkeyPatch) 
     assert fed.skipped == [] and fed.behind_s == 0
 
 
+def test_what_is_out_of_sight_is_sent_nothing() -> None:
+    """A view that went out of sight has no frames, nor do late acknowledgements count, until it says hello again."""
+    flow = Flow()
+    flow.hello("page", 0)
+    assert flow.wait(1.0) == 0.0 and flow.sent(1.0) == 1
+    flow.leave("page")
+    flow.acknowledge("page", 1)
+    assert flow.wait(9.0) is None and flow.away == {"page"}
+    assert not flow.hello("page", 1) and flow.wait(9.0) == 0.0
+    flow.leave("page")
+    flow.bye("page")
+    assert not flow.away
+
+
 def test_a_resting_program_is_shown_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The less of the processor the program uses, the more of it pictures may take."""
     shares = []

@@ -150,9 +150,20 @@ class View {
       themes.observe(each, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
     }
     this.listen(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.redraw());
-    this.ends.push(() => sizes.disconnect(), () => themes.disconnect());
-    this.send({type: "hello", frame: this.frame, ...this.asked()});
+    const sight = new IntersectionObserver((seen) => {
+      const away = !seen.at(-1).isIntersecting;
+      if (away !== this.away) this.greet(away);
+    });
+    sight.observe(this.root);
+    for (const each of [sizes, themes, sight]) this.ends.push(() => each.disconnect());
+    this.greet(false);
     this.fallBack();
+  }
+
+  // Say that it shows frames from now on, or none while it is out of sight.
+  greet(away) {
+    this.away = away;
+    this.send(away ? {type: "away"} : {type: "hello", frame: this.frame, ...this.asked()});
   }
 
   // Show the saved picture until Python answers, which in a saved notebook or a page it never does.

@@ -320,8 +320,8 @@ class TraceWidget(FeedWidget):
 
     @property
     def seen(self) -> bool:
-        """True while a page shows it."""
-        return bool(self._flow.views)
+        """True while a page shows it, in sight or not."""
+        return bool(self._flow.views or self._flow.away)
 
     def tick(self, now: float) -> float | None:
         """Send a frame if one is due; return when to come again, None when there is nothing to send."""
@@ -406,6 +406,9 @@ class TraceWidget(FeedWidget):
                 if self._flow.hello(view, frame):
                     self._texts_told = 0
                     self._dirty = True
+            case {"type": "away"}:
+                self._flow.leave(view)
+                return
             case {"type": "bye"}:
                 self._flow.bye(view)
                 self.feed.unseen()

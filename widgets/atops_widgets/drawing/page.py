@@ -46,7 +46,10 @@ METHOD: Final = re.compile(r"^ +(\w+)\(.*\{$", re.MULTILINE)
 WORD: Final = re.compile(r"\w+")
 # One name in brackets before an arrow, which needs none; and what keeps a name, for which another word does as well.
 LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst (?=[\w$\[{])")
-MOST: Final = {"view": "$", "event": "_", "rect": "$_"}  # names that no property has
+MOST: Final = {  # names that no property has
+    "view": "$", "event": "_", "rect": "$_", "showAll": "$a", "timeAt": "$t", "nextRaced": "$r", "listenToWheel": "$w",
+    "strong": "$s", "within": "$i",
+}  # fmt: skip
 CONSTANT: Final = re.compile(r"\b([A-Z][A-Z_]{3,}) = ")
 TRAILING: Final = re.compile(r",(?=\n[\])}])")
 FUNCTION: Final = re.compile(r"^export (?:async )?function (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)

@@ -65,22 +65,31 @@ class Flow:
     frame: int = 0
     sent_at: float = float("-inf")
     views: dict[str, int] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)  # views out of sight: they are sent nothing
 
     def hello(self, view: str, last: int) -> bool:
         """Note a view that has seen frame `last` (0: none); return whether it needs the picture anew."""
+        self.away.discard(view)
         self.views[view] = self.frame
         return last != self.frame
 
+    def leave(self, view: str) -> None:
+        """Send a view nothing until it says hello again: it is out of sight."""
+        self.views.pop(view, None)
+        self.away.add(view)
+
     def acknowledge(self, view: str, frame: int) -> None:
         """Note that a view has received a frame."""
-        self.views[view] = max(self.views.get(view, 0), min(frame, self.frame))
+        if view not in self.away:
+            self.views[view] = max(self.views.get(view, 0), min(frame, self.frame))
 
     def bye(self, view: str) -> None:
         """Forget a view that was closed."""
         self.views.pop(view, None)
+        self.away.discard(view)
 
     def wait(self, now: float) -> float | None:
-        """Return in how many seconds the next frame may go, 0.0 for now, None without a view."""
+        """Return in how many seconds the next frame may go, 0.0 for now, None without a view in sight."""
         if not self.views:
             return None
         unacknowledged = self.frame - min(self.views.values())

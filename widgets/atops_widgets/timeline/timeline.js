@@ -57,7 +57,9 @@ function pin(view, row) {
 // The row of what is selected; without a selection undefined.
 const chosenRow = (view) => view.scene.rows[view.rects.find(({seq}) => seq >= 0 && seq === view.marks.seq)?.row];
 
-const allOf = (view) => ({start: view.scene.span[0], end: view.scene.span[1]});
+function fill(view, [start, end]) {
+  view.win = {start, end};
+}
 
 // The window on the axis, and how many pixels a nanosecond there has.
 function shownOf(view, place = placing(view)) {
@@ -102,7 +104,7 @@ function toggleFollow(view) {
 function showAll(view) {
   setFollow(view, false);
   view.whole = true;
-  view.win = allOf(view);
+  fill(view, view.scene.span);
   view.ask();
 }
 
@@ -355,7 +357,7 @@ export default mount({
   draw,
   height: ({scene, folded}) => (scene.rows.length ? tops(scene.rows, folded).bottom + (scene.more ? 22 : 6) : 1),
   setup(view) {
-    view.win = {start: 0, end: 1};
+    fill(view, [0, 1]);
     view.whole = true;
     view.folded = [];
     view.pins = [];
@@ -377,12 +379,8 @@ export default mount({
     },
   }),
   taken(view) {
-    if (view.whole || view.follow || view.win.end <= view.win.start) {
-      const [start, end] = view.scene.window;
-      view.win = {start, end};
-    }
-    const asks = view.answered && view.scene.state !== "ended";
-    view.followButton.hidden = !asks;
+    if (view.whole || view.follow || view.win.end <= view.win.start) fill(view, view.scene.window);
+    view.followButton.hidden = !view.answered || view.scene.state === "ended";
     view.pathButton.hidden = !view.answered && !view.scene.path;
     countRaces(view);
     view.search.hidden = !view.answered;
@@ -404,7 +402,7 @@ export default mount({
     const rect = view.rects.find((each) => each.seq === seq);
     return rect && words(view, rect);
   },
-  click: (view, rect, event) => clickHead(view, event) || clickRace(view, event) || clickGap(view, rect) || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
+  click: (view, rect, event) => clickHead(view, event) || clickRace(view, event) || clickGap(view, rect) || (rect?.count > 1 && (zoomTo(view, rect), true)),
   keys: {
     ...TIME_KEYS,
     ArrowLeft: (view) => pan(view, -0.2),
