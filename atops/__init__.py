@@ -43,11 +43,9 @@ from atops.runtime.driver_board import STARTS, Board
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
-from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.properties import DeviceProperties
 from atops.runtime.races.report import Report
-from atops.runtime.run import run
 from atops.runtime.stream import Stream
 from atops.runtime.stream_reports import StreamStatistics
 
@@ -55,7 +53,9 @@ if TYPE_CHECKING:
     from atops import aml, distributed, executable, hip, tops
     from atops.checking.check import check
     from atops.checking.check_report import CheckFailed, CheckReport
+    from atops.runtime.pipeline import Pipeline, pipeline
     from atops.runtime.profiling import Profile, profile
+    from atops.runtime.run import run
 
 __version__ = "0.1.0"
 
@@ -113,14 +113,17 @@ LATE = frozenset(("aml", "distributed", "executable", "hip", "tops"))
 TAKEN = {
     "CheckFailed": "atops.checking.check_report",
     "CheckReport": "atops.checking.check_report",
+    "Pipeline": "atops.runtime.pipeline",
     "Profile": "atops.runtime.profiling",
     "check": "atops.checking.check",
+    "pipeline": "atops.runtime.pipeline",
     "profile": "atops.runtime.profiling",
+    "run": "atops.runtime.run",
 }
 
 
 def _named_late(name: str) -> Any:
-    """Import `atops.executable`, C-style functions, checks or profiles.
+    """Import what is named for the first time: C-style functions, `atops.run`, checks, profiles.
 
     Raises AttributeError, to which Python adds the nearest name.
     """
