@@ -7,14 +7,16 @@ import contextlib
 import io
 import os
 import runpy
+import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import CodeType
 from typing import Any, get_args
 
 from atops.base.errors import InvalidValue, UsageError
 from atops.base.options import VARIABLES
-from atops.checking.check import Checking, StrategyName
+from atops.checking.check import MOST_STEPS, Checking, StrategyName
 from atops.kernels.source.files import is_cxx_file
 from atops.runtime.schedules.host import Backend
 
@@ -37,9 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("script", metavar="SCRIPT[:NAME]", help="the program, and a function of it")
     add("--schedules", type=int, default=500, metavar="N", help="schedules to run at most (default: %(default)s)")
-    add("--strategy", choices=get_args(StrategyName), default="random", help="which schedules (default: %(default)s)")
+    add(
+        "--strategy", default="random", metavar="NAME",
+        help=f"which schedules: {', '.join(get_args(StrategyName))}, or the one of a report, as it prints it "
+             "(default: %(default)s)",
+    )  # fmt: skip
     add("--seed", type=int, default=0, metavar="N", help="the seed of random and pct (default: %(default)s)")
-    add("--steps", type=int, default=100_000, metavar="N", help="how many steps a run may make (default: %(default)s)")
+    add("--steps", type=int, default=MOST_STEPS, metavar="N", help="steps that a run may make (default: %(default)s)")
     add("--same-result", action="store_true", help="fail where NAME returns something else than in the first run")
     add("--backend", choices=get_args(Backend), default="asyncio", help="what runs NAME (default: %(default)s)")
     add(
@@ -85,10 +91,24 @@ def _checked(arguments: Any) -> int:
         return BAD
     with contextlib.redirect_stdout(io.StringIO()):
         report = checking.run()
+    if report.schedule is not None:
+        report = replace(report, command=_replay(arguments, report.schedule))
     print(report.to_json() if arguments.json else report)
     if report.found.choices == 0 and report:
         print(f"atops check: note: nothing in {path} runs on a device or a loop", file=sys.stderr)
     return 0 if report else FAILED if report.verdict == "failed" else INCONCLUSIVE
+
+
+def _replay(arguments: Any, schedule: str) -> str:
+    """Return the command that runs a schedule again, with all else as it was."""
+    words = ["python", "-m", "atops", "check", arguments.script, "--strategy", schedule]
+    if arguments.steps != MOST_STEPS:
+        words += ["--steps", str(arguments.steps)]
+    if arguments.backend != "asyncio":
+        words += ["--backend", arguments.backend]
+    if arguments.detect is not None:
+        words.append("--detect" if arguments.detect else "--no-detect")
+    return shlex.join(words)
 
 
 def program_of(path: str, name: str) -> Any:

@@ -28,7 +28,7 @@ from atops.runtime.schedules.host import Backend
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ("Check", "Checking", "StrategyName", "check")
+__all__ = ("MOST_STEPS", "Check", "Checking", "StrategyName", "check")
 
 StrategyName: TypeAlias = Literal["random", "pct", "dpor", "exhaustive"]
 MOST_STEPS = 100_000
@@ -207,7 +207,9 @@ class Checking:
             with self.runner:
                 found = self.searched(self.strategy, self.schedules)
         if found.verdict != "failed":
-            return CheckReport(self.name, self.strategy.name, self.seed, self.schedules, found)
+            return CheckReport(
+                self.name, self.strategy.name, self.seed, self.schedules, found, escapes=tuple(self.runner.escapes)
+            )
         with self.runner:
             return self._replayed(found)
 
@@ -240,7 +242,7 @@ class Checking:
         return CheckReport(
             self.name, self.strategy.name, self.seed, self.schedules, found, told.schedule, told.forced, told.names,
             told.places, tuple(map(str, races)), self.runner.plain, self.runner.backend, original,
-            told.streams,
+            told.streams, tuple(self.runner.escapes),
         )  # fmt: skip
 
     def _reported(self, names: Sequence[Name]) -> tuple[ReportedRun, Ended]:

@@ -83,6 +83,10 @@ class CheckReport:
     """The failing run as it was found, before its schedule was made small; None where that is the same."""
     streams: tuple[str, ...] = ()
     """What the program calls its streams, those that it has given a name: "stream 1 is 'load'"."""
+    escapes: tuple[str, ...] = ()
+    """What the detectors have not seen in these runs, where they were on: a verdict says nothing of its races."""
+    command: str = ""
+    """The command that repeats the failure, where the program is a script's; else `print(report)` shows a call."""
 
     @property
     def verdict(self) -> str:
@@ -158,6 +162,8 @@ class CheckReport:
     def _parts(self) -> list[tuple[str, Sequence[str]]]:
         """Return the parts of the report behind the sentence: titles and lines."""
         found, parts = self.found, list[tuple[str, Sequence[str]]]()
+        if self.escapes:
+            parts.append(("Not seen by the detectors", self.escapes))
         if self.failure is None or not self.names:
             return parts
         if self.races:
@@ -181,6 +187,8 @@ class CheckReport:
 
     @property
     def _replay(self) -> str:
+        if self.command:
+            return self.command
         if self.plain:
             return f'atops.check({self.program}, strategy="{self.schedule}")'
         more = "" if self.backend == "asyncio" else f', backend="{self.backend}"'
@@ -215,6 +223,7 @@ class CheckReport:
                     "error": None if failure.error is None else type(failure.error).__name__,
                 },
                 "races": list(self.races),
+                "escapes": list(self.escapes),
                 "streams": list(self.streams),
                 "schedule": self.schedule,
                 "forced": [

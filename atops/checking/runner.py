@@ -65,6 +65,7 @@ class Runner:
         self.program, self.arguments, self.backend = program, arguments, backend
         self.options = replace(options, clock="virtual", steps=steps, schedule=Plain())  # any: each run has its own
         self.races: tuple[Race, ...] = ()  # that the detectors have reported in the latest run
+        self.escapes: dict[str, None] = {}  # what the detectors have not seen, in all runs
         self.unseen: Exception | None = None  # a failure in that run that the program never looked at
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
@@ -217,6 +218,7 @@ class Runner:
         board = board_of(driver)
         self.unseen = self.unseen or board.unseen
         if board.detector is not None:
+            self.escapes.update(dict.fromkeys(board.detector.findings.escapes))
             found = board.detector.findings.races
             self.races += tuple(race for race in found if race.among != "threads")  # which a failed launch tells
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import pytest
 
@@ -61,6 +62,16 @@ def _script(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(SCRIPT)
     return str(path)
+
+
+@pytest.mark.parametrize("name", ["", ":wrong"])
+def test_the_printed_command_repeats_the_failure(script, capsys, name):
+    """It is a command of this command line, for a script and for a function of one."""
+    assert main(["check", script + name, "--schedules", "20", "--no-detect"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    _, _, _, *command = shlex.split(lines[lines.index("Replay:") + 1])
+    assert main(command) == 1
+    assert "fails under the given schedule: assertion, AssertionError: an update was lost" in capsys.readouterr().out
 
 
 def test_a_script_as_it_stands(script, capsys):

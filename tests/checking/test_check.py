@@ -512,6 +512,27 @@ def test_reports_are_the_same_in_every_process():
     assert "failed" in runs[0]
 
 
+@k.kernel
+def stores_unseen(x):
+    """Store by a plain array, which the detectors do not see."""
+    np.asarray(x)[0] = 1
+
+
+async def launches_unseen():
+    """Launch it."""
+    async with atops.Device(0).create_stream() as stream:
+        await stream.launch(stores_unseen, (1, 1), stream.zeros(1, np.int32))
+
+
+def test_what_the_detectors_did_not_see_is_said_of_a_pass():
+    """As `atops.report()` says of one run: a pass is no word about the races of these accesses."""
+    report = atops.check(launches_unseen, 2, options=EmulatorOptions(detect=True))
+    assert report
+    assert report.escapes[0].startswith("np.asarray of a span at test_check.py:")
+    assert f"Not seen by the detectors:\n  {report.escapes[0]}\n" in str(report)
+    assert json.loads(report.to_json())["escapes"] == list(report.escapes)
+
+
 def test_a_partial_keeps_its_name():
     """The report names the function."""
     assert atops.check(partial(update_lost_between_threads, False), 5).program == "update_lost_between_threads"

@@ -137,6 +137,12 @@ class Findings:
                 self._races[key] = race
             self._tell(race, item)
 
+    @property
+    def escapes(self) -> tuple[str, ...]:
+        """What the detectors have not seen by now, in words."""
+        with self._lock:
+            return tuple(self._escapes)
+
     def escaped(self, what: str) -> None:
         """Note something that the detectors do not see."""
         if what not in self._escapes:
