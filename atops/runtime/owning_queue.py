@@ -1,4 +1,4 @@
-"""The queue of a stream with the memory that its verbs made: when that is given back, and what is kept until then."""
+"""The queue of a stream and the memory that it allocated: when that is given back, and what is kept until then."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 
 
 class Lent(ref[Buffer]):
-    """Memory that a stream's verbs made, and the buffer by which it is used; what gives it back when that is gone.
+    """Memory that a stream allocated, and a weak reference to its buffer, whose end gives the memory back.
 
-    It goes into the device's `dropped` as soon as the last reference to the buffer goes, by C code, whatever the thread
-    is doing. The next call that looks at memory enqueues the free, or else the driver's thread does it soon.
+    When the last reference to the buffer goes, C code puts this into the device's `dropped`, whatever the thread is
+    doing. The next call that looks at memory enqueues the free, or else the driver's thread does it soon.
     """
 
     __slots__ = ("allocation", "home", "pool")
@@ -45,7 +45,7 @@ class Lent(ref[Buffer]):
 
 
 class _Holding:
-    """Keeps buffers until a command of another stream than theirs is over, as a waiter of the command."""
+    """A waiter that keeps buffers until a command of another stream, which uses them, is over."""
 
     __slots__ = ("_buffers",)
 
@@ -58,7 +58,7 @@ class _Holding:
 
 
 class OwningQueue(DrainedQueue):
-    """All that a stream is behind its public methods: its queue, and the memory that was made here and not freed.
+    """All that a stream is behind its public methods: its queue, and the memory that it allocated and has not freed.
 
     A free in its order comes after all that the stream was given before. What another stream's command uses is kept
     until that command is over.

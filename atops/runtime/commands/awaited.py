@@ -1,8 +1,8 @@
-"""Waits of streams for what is awaited outside of the board: futures of loops and of threads, tasks, coroutines.
+"""Waits of streams for awaitables outside of the board: futures of loops and of threads, tasks, coroutines.
 
-A future belongs to its loop, which may run in another thread; one of concurrent.futures belongs to none. Anything else
-is awaited by a task of the caller's loop, from the call on. That task is the wait's own: it is cancelled where the
-wait ends before it, and a future that the program made is not.
+A future belongs to its loop, which may run in another thread; one of concurrent.futures belongs to no loop. Anything
+else is awaited by a task that the call starts on the caller's loop. If the wait ends early, that task is cancelled; a
+future or task of the program is not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WaitAwaited(NamedTuple):
 
 
 class Awaited:
-    """What a stream waits for, and how that ended. It is the waiter of its command, too: of the end of the wait.
+    """What a stream waits for, and how that ended. It is also a waiter of its own command, which may end first.
 
     Raises InvalidType for what cannot be awaited, IllegalState where no loop runs that could.
     """
@@ -119,7 +119,7 @@ class Awaited:
     # ---- its end
 
     def look(self) -> None:
-        """End the wait for a future that is done, on its loop: the loop's own call may come too late."""
+        """End the wait for a future that is done, on its loop: before the loop calls the future's callbacks."""
         thing = self.thing
         if isinstance(thing, asyncio.Future) and thing.done() and self.adapter is running_loop_adapter():
             self._settled(thing)
@@ -172,7 +172,7 @@ class Awaited:
         wake(self._take())
 
     def wake(self) -> None:
-        """Give up, where the command was ended first: skipped, dropped, cancelled."""
+        """Give up: the command ended before the awaitable, because it was skipped, dropped or cancelled."""
         if self._close():
             self._let_go()
 
@@ -184,7 +184,7 @@ class Awaited:
             return False
 
     def _let_go(self) -> None:
-        """Watch the loop no more; where the thing goes on, drop what it would call."""
+        """Stop watching the loop, and remove the callback from an awaitable that goes on."""
         if self._owed is not None:
             self._driver.host_tasks.remove(self._owed)
         if self.is_done:
@@ -217,7 +217,7 @@ class Awaited:
 
     @property
     def stands(self) -> bool:
-        """Whether it is a task that waits for a stream itself: nothing else can let it go on."""
+        """Whether it is a task that itself waits for a stream, so that only streams can let it go on."""
         seen: set[object] = set()
         wait = self.thing
         while isinstance(wait, asyncio.Task) and wait not in seen:
@@ -245,14 +245,14 @@ class _AwaitedOver:
 
 
 def _name_of(thing: object) -> str:
-    """Return what messages and traces call it: the same in each run, so not its repr."""
+    """Return its name for messages and traces: the same in each run, unlike a repr."""
     if isinstance(thing, asyncio.Task):
         thing = thing.get_coro()
     return str(getattr(thing, "__qualname__", type(thing).__qualname__))
 
 
 def _cure(thing: object) -> str:
-    """Return what to give instead, where that can be told."""
+    """Return what to pass instead, where that is known."""
     if inspect.iscoroutinefunction(thing):
         return "; call the coroutine function: wait(function())"
     return "; give its wait()" if inspect.iscoroutinefunction(getattr(thing, "wait", None)) else ""

@@ -1,4 +1,4 @@
-"""Calls of host functions in stream order: on a callback thread; of coroutine functions on the loop that enqueued them.
+"""Calls in stream order: host functions on a callback thread, coroutine functions on the loop that enqueued them.
 
 A call that holds the stream keeps the head of the queue until it ends. One that does not is detached: later commands go
 on, calls of one stream still run one after another, and synchronising waits for them.
@@ -59,7 +59,7 @@ class Call(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class HostCoroutine:
-    """A coroutine for which a stream waits. `lost` is called if its loop, which does not report that, closes first."""
+    """A coroutine for which a stream waits. `lost` is called if its loop closes first, which loops do not report."""
 
     adapter: LoopAdapter
     lost: Callable[[], None]
@@ -85,7 +85,7 @@ class _Paid:
 
 
 def owe(adapter: LoopAdapter | None, item: Completion) -> None:
-    """Note until it is over that a command ends only while a loop runs: blocking that one is in vain."""
+    """Note, until a command is over, that it ends only while this loop runs: blocking the loop for it is in vain."""
     if adapter is None:
         return
     adapter.owed[item] = None
@@ -112,9 +112,9 @@ def may_begin_here(command: object) -> bool:
 
 
 def begin_here(item: Completion) -> None:
-    """Start such a coroutine, the first command of an idle stream: the loop's next turn has its first step.
+    """Start a coroutine that is the first command of an idle stream: its first step is in the loop's next turn.
 
-    So does that of asyncio's own tasks. The stream has no drain yet: where Ctrl-C comes first, the caller offers one.
+    asyncio's own tasks start in the same way. The stream has no drain yet; if Ctrl-C comes first, the caller posts one.
     """
     board = item.queue.board
     try:
@@ -184,14 +184,14 @@ def _run_function(item: Completion) -> None:
 
 
 def _beyond(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of this file, which have the arguments."""
+    """Return a traceback without the frames of this file, which hold the arguments."""
     while traceback is not None and traceback.tb_frame.f_code in (_run_function.__code__, result_of.__code__):
         traceback = traceback.tb_next
     return traceback
 
 
 def result_of(command: Call, item: Completion) -> object:
-    """Call the function. In a frame of its own: none that has the arguments is left when the command is over."""
+    """Call the function, in a frame of its own, so that no frame keeps the arguments when the command is over."""
     result: object = command.context.run(command.function, *_arguments(command, item))
     if inspect.iscoroutine(result):
         result.close()  # it would never run
@@ -270,9 +270,9 @@ def _coroutine_failure(
 
 
 def _stopped(command: Call, item: Completion, error: AtopsError, failure: BaseException) -> AtopsError:
-    """Return what a coroutine fails with that was cancelled by a `cancel` of its command, or else by an abort.
+    """Return the failure of a coroutine that was cancelled, by `cancel` of its command or by an abort.
 
-    Its stream goes on, also where it raised something else then, which is the cause.
+    Its stream goes on. If the coroutine raised something else instead, that is the cause of the failure.
     """
     if not isinstance(error, CommandCancelled):
         error = StreamAborted(f"{command.name} was cancelled by an abort of {item.queue.label}")

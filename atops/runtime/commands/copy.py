@@ -85,10 +85,10 @@ class Copy(NamedTuple):
 
 
 class CopyCompletion(Completion[Any]):
-    """The outcome of a copy, which holds what the copy was given in fields of its own, named as those of a Copy.
+    """The outcome of a copy. It holds the fields of its Copy itself, under the same names.
 
-    No command is enqueued as often, and a record beside each would cost as much as the completion does. What reads its
-    `command` gets a record that is made for it; what enqueues and what carries out short copies reads the fields.
+    Copies are the commonest commands, and a record beside each would cost as much as the completion. `command` makes
+    the record when it is read; enqueueing, and carrying out short copies, reads the fields.
     """
 
     __slots__ = ("checksum", "dst", "dst_offset", "kind", "link", "size", "src", "src_offset")
@@ -120,7 +120,7 @@ class CopyCompletion(Completion[Any]):
 
 
 class ScatteredCopy(NamedTuple):
-    """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
+    """Move `size` bytes from or to scatter memory. Otherwise as a Copy; `kind` is that of the trace record."""
 
     dst: Allocation | memoryview
     dst_offset: int
@@ -206,8 +206,8 @@ def ending(item: Completion, action: Callable[[], None]) -> Callable[[], None]:
 def _end_copy(item: Completion, error: AtopsError | None) -> None:
     """Settle a copy on its thread, which drains what follows in the stream unless other copies wait for the thread.
 
-    Waking the driver for it takes longer than most of what follows does. What follows in an urgent stream comes before
-    what waits: it may be the next copy.
+    To wake the driver would take longer than most of what follows. In an urgent stream what follows comes before other
+    copies that wait: it may be the next copy.
     """
     stream = item.queue
     executor = stream.board.executor
@@ -257,7 +257,7 @@ def run_on_engine(
     done: Callable[[AtopsError | None], None],
     takes: Callable[[], int] | None = None,
 ) -> None:
-    """Run `action` on a copy thread once an engine, of its bundle's if it has one, and the link are free.
+    """Run `action` on a copy thread once the link and an engine (of its resource bundle, if it has one) are free.
 
     Then tell `done`. `takes`, asked when it begins, says for how many nanoseconds of the driver's clock it then holds
     the engine; the bytes move at their end, as late as may be. An abort meanwhile lets it finish, as any begun copy.
@@ -298,7 +298,7 @@ def run_on_engine(
 def _observed(
     context: DeviceContext, item: Completion, direction: Direction, action: Callable[[], None]
 ) -> Callable[[], None]:  # fmt: skip
-    """Return an action that tells of itself: to a check of schedules, and to the race detector."""
+    """Return an action that is reported when it runs: to a check of schedules, and to the race detector."""
     board = item.queue.board
     if board.executor.touches is not None:
         action = board.executor.touches.copying(item, context, direction, action)
@@ -328,7 +328,7 @@ class _Turn:
 
     @property
     def made_for(self) -> Name:
-        """The stream whose copy it is: a schedule names its steps after that, and not after the copy before it."""
+        """The stream of the copy, after which a schedule names its steps."""
         return self._item.queue.choice
 
     def work(self) -> None:
@@ -461,7 +461,7 @@ def checksum(source: memoryview | bytes) -> tuple[int, ...]:
 
 
 def changed_ranges(source: memoryview | bytes, sums: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the pages of a source that are not what they were, as (first byte, end), adjacent ones as one."""
+    """Return the pages of a source that have changed, as (first byte, end); adjacent pages are one range."""
     changed: list[tuple[int, int]] = []
     for page, (now, before) in enumerate(zip(checksum(source), sums, strict=True)):
         if now != before:
@@ -497,14 +497,14 @@ def _describe_copy(command: Copy, item: Completion) -> Described:
 
 
 def _describe_scattered(command: ScatteredCopy, item: Completion) -> Described:
-    """Describe a copy of scatter memory, which has no one place, and so is called by its name."""
+    """Describe a copy of scatter memory by name, for it lies in several places."""
     ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
     name = SCATTERED if command.link is None else f"{SCATTERED}, {command.link.name}"
     return (command.kind, command.size, *ends, -1, name)
 
 
 def _ranges_of_scattered(command: ScatteredCopy) -> Iterable[UsedRange]:
-    """Return both ends of a copy or fill of scatter memory, which has no one place: the parts that hold some of it."""
+    """Return both ends of a copy or fill of scatter memory: the parts that hold some of the bytes."""
     ends = (command.dst, command.dst_offset), (command.src, command.src_offset)
     return ranges_of((*end, command.size) for end in ends)
 

@@ -172,9 +172,9 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
-    """Return what a grid failed with: the abort of another grid of a cooperative launch is a failure of this one.
+    """Return what a grid failed with. The abort of another grid of a cooperative launch counts as its own failure.
 
-    Else what comes next in this stream would run, as after an abort, and find half of what the kernel was to do.
+    Otherwise the next commands of this stream would run, as after an abort, and find the kernel's work half done.
     """
     error, stream = grid.error, item.queue
     others = isinstance(error, StreamAborted) and grid.aborted is None
@@ -224,7 +224,7 @@ def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError)
 
 
 class _Grace:
-    """Forgets the timer of an abort once the command is over: until then it has all that the kernel was given."""
+    """Forgets the timer of an abort once the command is over; the timer keeps the kernel's arguments alive."""
 
     __slots__ = ("_timer",)
 
@@ -264,7 +264,7 @@ class Rendezvous:
                 self.give_up()
 
     def arrive(self, start: Callable[[], None]) -> None:
-        """Note that one grid is built; the last one starts them all. No lock is held while they start."""
+        """Note that one grid is built; the last one starts all of them, with no lock held."""
         with self._lock:
             if self._failed:
                 return
@@ -292,7 +292,7 @@ class Rendezvous:
                 item.queue.finish(item, self.failure())
 
     def failure(self) -> AtopsError:
-        """Return what the other grids fail with: the first that is over without a start says why."""
+        """Return what the other grids fail with: the failure of the first that ended before it was started."""
         if self._failure is None:
             cause = next((item.failure for item in self.items if item.failure is not None), None)
             why = "" if cause is None else f": {cause}"
@@ -345,9 +345,9 @@ def _readable(command: Launch) -> Iterable[ReadRange]:
 
 
 def _freed(command: Launch) -> Iterable[Touch]:
-    """Return the memory that is gone already: it is a use of it, though the kernel will not run.
+    """Return arguments that are freed already. That counts as a use of freed memory, though the kernel will not run.
 
-    What a kernel touches is known at its end, what an executable does, from the beginning.
+    What a kernel touches is known when it has ended; what an executable touches, from the start.
     """
     touches: Iterable[Touch] = getattr(command.bound, "touches", ())
     return [*touches, *((memory, 0, memory.size, False) for memory in command.bound.allocations if not memory.alive)]

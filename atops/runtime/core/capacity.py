@@ -1,8 +1,8 @@
 """Back-pressure of one stream: how many commands it takes, and reservations in order of arrival.
 
 A place is free, or held by an unfinished command or by a reservation. It gives itself back when nothing holds it any
-more. A reservation waits in the lot until it is granted, refused or withdrawn: each step of that can be done again
-where Ctrl-C cut it off. Reservations are guarded by the driver's lock.
+more. A reservation waits in the lot until it is granted, refused or withdrawn; each of these steps can be repeated
+after a Ctrl-C in the middle of it. Reservations are guarded by the driver's lock.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Capacity:
     def take(self, stream: StreamQueue) -> QueuePlace:
         """Take one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
 
-        Inside reservations of a number of places there are only these.
+        In a block of `room(places)` only the reserved places can be taken.
         """
         rooms = _rooms_in(stream)
         for room in reversed(rooms):
@@ -90,7 +90,7 @@ class Capacity:
         raise self._full(stream, "one more is")
 
     def _take_spare(self) -> QueuePlace:
-        """Make a spare into a place. In one call of C, so that Ctrl-C comes before or after. Raises IndexError."""
+        """Take a free place, in one call of C: Ctrl-C comes before or after it. Raises IndexError if there is none."""
         return new_tuple(QueuePlace, map(list.pop, (self.spare,)))
 
     def check(self, stream: StreamQueue, places: int) -> None:
@@ -139,7 +139,7 @@ class Capacity:
             raise
 
     def _grant(self, served: list[LoopWaiter]) -> None:
-        """Let the first reservations out of the lot, as far as places go; all of them once they are refused."""
+        """Take out of the lot the first reservations for which there are places; once they are refused, all."""
         for room in self.parked:
             if not room.granted and self.refusal is None:
                 if room.wanted - len(room.held) > self.free:
@@ -179,7 +179,7 @@ class Capacity:
 
 
 def _rooms_in(stream: StreamQueue) -> list[Room]:
-    """Return the rooms in force here. Tasks that began inside a room keep it in their context when it has ended."""
+    """Return the rooms in force here, without those that have ended but are still in a task's context."""
     return [room for room in ROOMS.get() if room.queue is stream and room.entered]
 
 
@@ -256,7 +256,7 @@ class Room:
             await checkpoint()
 
     def asked_by(self, command: Completion | None) -> None:
-        """Note whose coroutine or function waits for it now: one that keeps a place itself, perhaps. None: no more."""
+        """Note the command whose coroutine or function waits for the room now; None when it no longer does."""
         if command is not None:
             self.queue.board.stall.rooms[self] = command
         else:

@@ -280,13 +280,13 @@ class Event(FutureLike[None]):
             shared.recorded(record)
 
     def end_sharing(self) -> None:
-        """Have no part in the records of other processes any more, and let go of their page. Waits under way go on."""
+        """Stop sharing records with other processes, and release their page. Waits under way go on."""
         shared, self.shared = self.shared, None
         if shared is not None:
             shared.end()
 
     def stamp(self, record: Completion, time: int) -> None:
-        """Note the time of a record that completes; a record that is no longer current does not count."""
+        """Keep the time of a record that completes, if it is still the current one."""
         if record is self._record:
             self._time = time
 

@@ -1,4 +1,4 @@
-"""Where in the program it stands still for the device, for who records it."""
+"""Waits of the program for the device: noted with their place for profiles and traces that want them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from atops.device.call_site import calling_place
 
 __all__ = ("standing",)
 
-NOBODY: AbstractContextManager[None] = nullcontext()
+UNNOTED: AbstractContextManager[None] = nullcontext()
 
 
 def standing(tracer: Tracer, seq: int = -1) -> AbstractContextManager[None]:
-    """Return a block in which the program stands still, for command `seq` or for room: noted where that is held."""
-    return _Standing(tracer, seq) if tracer.notes_waits else NOBODY
+    """Return a block in which the program waits, for command `seq` or for room; noted if the tracer holds waits."""
+    return _Standing(tracer, seq) if tracer.notes_waits else UNNOTED
 
 
 class _Standing(AbstractContextManager[None]):

@@ -23,7 +23,7 @@ def _wake() -> None:
 
 
 class StepTask:
-    """A step of the driver's, as the drain of a stream, as a task."""
+    """A step of the driver, such as the drain of a stream, as a task of the lane."""
 
     ahead = 0  # a task that is over when it was stepped
 
@@ -83,21 +83,21 @@ class KernelLane:
             self._executor.run(self.name, drain, priority)
 
     def offer(self, step: Step, priority: int) -> None:
-        """Run a step where what ended on this lane has its streams drained, after what is more urgent."""
+        """Run a step on this lane, after more urgent ones, as the drains of streams whose kernels ended here."""
         if self._alone:
             self.resume(StepTask(step, priority))
         else:
             self._executor.offer(step, priority)
 
     def free(self, priority: int) -> bool:
-        """Whether the lane's one thread, which asks, has nothing as urgent to step next."""
+        """Whether the lane's one thread, which calls this, has nothing as urgent to step next."""
         return not self._ready.waits(priority)
 
     def wake_last(self, waiters: list[Waiter]) -> None:
-        """Wake the waiters of a kernel after this step of the lane's one thread, which calls this at the step's end.
+        """Wake the waiters of a kernel at the end of this step of the lane's one thread, which calls this.
 
-        Waking a thread is slow, and twice as slow when that thread then finds the interpreter's lock taken: so what
-        this thread still has to do comes first.
+        Waking a thread is slow, and slower still if the woken thread finds the interpreter's lock taken. So the rest of
+        the step comes first.
         """
         HERE.waiters = waiters if HERE.waiters is None else HERE.waiters + waiters
 

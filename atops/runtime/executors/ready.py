@@ -1,7 +1,7 @@
 """What is ready to run, by urgency: the steps of an executor, the work of a lane, the tasks of a kernel lane.
 
-The most urgent goes first, and among equals the first to come. Kernels that go on are the one exception: one that
-polls for what a less urgent one is to store would else wait for ever.
+The most urgent goes first, and among equals the first to come. The exception is for kernels that go on and on: less
+urgent work has a turn now and then, for it may store the value that such a kernel polls for.
 """
 
 from __future__ import annotations
