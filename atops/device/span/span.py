@@ -24,7 +24,7 @@ from atops.device.geometry import Array, Key, Shaped, Space, is_basic
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
-__all__ = ("FREE_THREADED", "ElementType", "Span", "SpanAccess", "check_bounds")
+__all__ = ("FREE_THREADED", "ElementType", "Operand", "Span", "SpanAccess", "check_bounds")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -51,7 +51,17 @@ class SpanAccess(NamedTuple):
     size: int
 
 
-class Span(NDArrayOperatorsMixin, Generic[ElementType]):
+class Operand:
+    """What stands in a kernel for the elements of memory: a span, or a declared variable."""
+
+    __slots__ = ()
+
+    def as_span(self) -> Span:
+        """Return the span of the running thread's device."""
+        raise NotImplementedError
+
+
+class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):
     """A typed, shaped view of device memory: `tops::mdspan` (TOPS C++, 8.7). Immutable; its bytes are not.
 
     Slicing, reshaping and viewing touch no byte and are allowed everywhere. Reading or storing an element, numpy
@@ -93,6 +103,10 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled: it is memory of a device. Raises InvalidType."""
         raise InvalidType(f"{self!r} cannot be pickled, it is memory of a device; x.copy() is an array of its elements")
+
+    def as_span(self) -> Span:
+        """Return itself."""
+        return self
 
     # Other views: no access.
 
@@ -220,8 +234,8 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     def __setitem__(self, key: Key, value: object) -> None:
         """Store into elements. Raises IllegalAddress beyond the extents, on dead memory, and on gcu210."""
-        if isinstance(value, Span):
-            value = value.touch("load")
+        if isinstance(value, Operand):
+            value = value.as_span().touch("load")
         if type(key) is int and (array := self.array).ndim == 1 and 0 <= key < array.size:
             self.touch("store", key, True, value)[key] = value
         elif is_basic(key):
@@ -492,8 +506,8 @@ def _bare(value: object) -> Any:
 
 
 def _replaced(value: Any, unwrap: Callable[[Span], Array]) -> Any:
-    if isinstance(value, Span):
-        return unwrap(value)
+    if isinstance(value, Operand):
+        return unwrap(value.as_span())
     if type(value) in (list, tuple):
         return type(value)(_replaced(each, unwrap) for each in value)
     if type(value) is dict:

@@ -26,7 +26,7 @@ from atops.device.chip import Chip
 from atops.device.exec.thread import KernelThread, maybe_current_thread
 from atops.device.geometry import Array
 from atops.device.span.numpy_functions import READING
-from atops.device.span.span import Span
+from atops.device.span.span import Operand, Span
 from atops.kernels.memory.sharing import CONSTANTS
 from atops.kernels.memory.spaces import LanguageSpace
 
@@ -43,7 +43,7 @@ _making = fork_safe(threading.Lock())  # between OS threads that use a variable 
 _declared: WeakSet[Variable] = WeakSet()
 
 
-class Variable(NDArrayOperatorsMixin, Generic[Scalar_co]):
+class Variable(Operand, NDArrayOperatorsMixin, Generic[Scalar_co]):
     """A variable in device memory that kernels reach by name, on every chip: made by `device_variable` and `constant`.
 
     In a kernel it is used as an array: indexed, sliced, given to numpy functions; `x[...]` is its Span. On the host
@@ -112,6 +112,10 @@ class Variable(NDArrayOperatorsMixin, Generic[Scalar_co]):
                 )
             return span
         return self.on(thread.grid.chip)
+
+    def as_span(self) -> Span:
+        """Return the same, for what takes spans and variables alike."""
+        return self.span()
 
     def __getitem__(self, key: object) -> Any:
         """Read an element, or return a Span of the part at `key`. Raises IllegalAddress beyond the extents."""

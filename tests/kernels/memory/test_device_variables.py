@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import atops
 from atops import kernels as k
 from atops.base.errors import (
     IllegalAddress,
@@ -447,3 +448,28 @@ def test_a_variable_fits_the_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(np, "zeros", full)
     with pytest.raises(OutOfMemory, match="a device variable table of 16 bytes, which the host cannot hold"):
         device_variable(np.float32, shape=4, name="table")
+
+
+_WHOLE = constant(np.int32, [2, 0, 1, 3])
+_ONE = device_variable(np.int32, 7)
+
+
+@k.kernel
+def _takes_variables(x, out):
+    out[0:4] = _WHOLE
+    out[4] = _ONE
+    out[5:9] = x[_WHOLE]
+    out[9] = x.dot(_WHOLE)
+
+
+def test_a_variable_given_whole_is_read_as_a_span_is():
+    """Stored, as an index, as an argument of a method: what is read is observed, and no plain array escapes."""
+
+    async def main() -> list[int]:
+        async with atops.Device(0).create_stream() as stream:
+            x, out = stream.upload(np.arange(4, dtype=np.int32)), stream.zeros(10, np.int32)
+            stream.launch(_takes_variables, (1, 1), x, out)
+            return (await stream.fetch(out)).tolist()
+
+    assert atops.run(main, atops.EmulatorOptions(detect=True)) == [2, 0, 1, 3, 7, 2, 0, 1, 3, 11]
+    assert atops.report().verdict == "clean"
