@@ -209,8 +209,12 @@ class Runner:
         return driver
 
     def _note_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a callback of the loop has raised, and leave out exceptions never retrieved from tasks."""
-        if "handle" in context and isinstance(error := context.get("exception"), Exception):
+        """Keep what a callback of the run's loop has raised, or a task whose exception nothing retrieves.
+
+        What of an earlier run is collected only now is that one's.
+        """
+        running = getattr(self, "executor", None)  # None: the run is over
+        if running is not None and loop is running.loop and isinstance(error := context.get("exception"), Exception):
             self.unseen = self.unseen or error
 
     def _note_races(self, driver: Driver) -> None:
