@@ -18,8 +18,8 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 from atops.base.errors import InvalidType
 
 __all__ = (
-    "NAMES", "answers", "calls_named", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await",
-    "refuse_keywords",
+    "NAMES", "answers", "calls_named", "cure", "import_of", "instead_of", "keywords", "methods_of",
+    "page", "refuse_await", "refuse_keywords",
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -266,10 +266,9 @@ def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        name = function.__qualname__.removesuffix(".__init__")
-
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            name = call.__qualname__.removesuffix(".__init__")
             if kwargs:
                 refuse_keywords(name, kwargs, cures)
             try:
@@ -283,6 +282,14 @@ def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return call
 
     return decorate
+
+
+def methods_of(kind: type, *bases: type) -> None:
+    """Have messages, Python's own too, name the methods that `bases` define for `kind` as those of `kind`."""
+    for base in bases:
+        for name, method in vars(base).items():
+            if inspect.isfunction(method):
+                method.__qualname__ = f"{kind.__name__}.{name}"
 
 
 def calls_named(cls: type[T]) -> type[T]:

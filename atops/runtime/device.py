@@ -19,7 +19,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.html_table import bar, html_table
-from atops.base.neighbours import answers, keywords, refuse_await
+from atops.base.neighbours import answers, keywords, methods_of, refuse_await
 from atops.base.options import whole
 from atops.device.arch import Architecture
 from atops.device.memory.memory_reports import MemoryStatistics
@@ -442,6 +442,7 @@ class Device(DeviceMemoryVerbs):
         ))  # fmt: skip
 
 
+methods_of(Device, DeviceMemoryVerbs)
 Board.device_type = Device
 
 

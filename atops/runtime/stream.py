@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from inspect import isfunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Never
 from weakref import ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, InvalidType
-from atops.base.neighbours import answers, refuse_await
+from atops.base.neighbours import answers, methods_of, refuse_await
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, Remains, handle_from, lend
 from atops.runtime.commands.events import Cancelled
@@ -426,9 +425,6 @@ def stream_from(thing: object) -> Stream:
     return Stream.from_handle(handle_from(thing))
 
 
-for verbs in (WorkVerbs, MemoryVerbs):  # in messages of Python's own they are methods of Stream
-    for name, verb in vars(verbs).items():
-        if isfunction(verb):
-            verb.__qualname__ = f"Stream.{name}"
+methods_of(Stream, WorkVerbs, MemoryVerbs)
 queue_of: Callable[[Stream], OwningQueue] = operator.attrgetter("_queue")  # what a Stream stands in front of
 StreamQueue.stream_type = Stream
