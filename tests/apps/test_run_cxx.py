@@ -128,6 +128,12 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         topsMemcpyAsync(h, d, 48, topsMemcpyDeviceToHost, 0); topsStreamSynchronize(0);
         printf("%g %g\\n", h[0], h[11]); topsHostFree(h); topsFree(d);""", "11 0\n", 0,
     ),
+    "mapped memory": (
+        """float *h, *d; topsHostMalloc(&h, 48, topsHostMallocMapped); for (int i = 0; i < 12; ++i) h[i] = i;
+        topsHostGetDevicePointer((void **)&d, h, 0); turn<<<1, 12, 48>>>(d, 12); topsDeviceSynchronize();
+        printf("%g %g\\n", h[0], h[11]); topsMemcpy(h, d + 11, 4, topsMemcpyDefault); printf("%g\\n", h[0]);""",
+        "11 0\n0\n", 0,
+    ),
     "launches by the pointers to their arguments": (
         """int *i, h[2]; char c = 'A'; double d = 2, *w, v; Pair p = {3, 0.5}; const char *none = nullptr;
         topsMalloc(&i, 8); topsMalloc(&w, 8);
@@ -349,6 +355,26 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     assert "-I name more" in ended.stderr
     ended = atops_run("-Inowhere", "kernels/main.cpp", cwd=tmp_path)
     assert ended.returncode == 2 and "-I expects a folder, got 'nowhere'" in ended.stderr
+
+
+@pytest.mark.slow
+def test_without_a_device_calls_answer_that(tmp_path: Path) -> None:
+    """A program with variables runs, too: it is its own choice what to do then."""
+    text = """__device__ int kept; __global__ void nothing() {} int main() { void *p;
+    puts(topsGetErrorName(topsMalloc(&p, 64))); nothing<<<1, 1>>>(); puts(topsGetErrorName(topsGetLastError())); }"""
+    (tmp_path / "none.cpp").write_text(HEAD + text)
+    done = atops_run("--devices", "0", "none.cpp", cwd=tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == ("topsErrorNoDevice\ntopsErrorInvalidDevice\n", "", 0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("end", ["return 3;", "exit(3);"])
+def test_a_kernel_that_never_ends_does_not_hold_a_program_up(end: str, tmp_path: Path) -> None:
+    """It is dropped when main has been over for as long as an aborted kernel may go on."""
+    kernel = "__global__ void spin(volatile int *x) { while (x) {} }"
+    (tmp_path / "spin.cpp").write_text(f"{HEAD}{kernel} int main() {{ spin<<<1, 1>>>((int *)8); {end} }}")
+    done = atops_run("spin.cpp", cwd=tmp_path)
+    assert done.returncode == 3 and "goes on after 5 s: it is dropped" in done.stderr
 
 
 @pytest.mark.slow

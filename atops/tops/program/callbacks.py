@@ -260,6 +260,15 @@ def _symbol_size(out: int, symbol: int) -> int:
     return int(code)
 
 
+def _device_pointer(out: int, pointer: int | None, flags: int) -> int:
+    """Answer the host's own pointer, which kernels take: what a structure of arguments holds is looked at by none."""
+    get: Any = tops.topsHostGetDevicePointer
+    code, _ = get(pointer or 0, flags)
+    if not code:
+        ctypes.c_void_p.from_address(out).value = pointer
+    return int(code)
+
+
 def _error_string(code: int) -> int:
     """Answer the name of a code and, of this thread's last failure, what it was: kernel, line, thread."""
     try:
@@ -279,6 +288,7 @@ _SPECIAL: dict[str, Callback] = {
     "topsMemcpyFromSymbolAsync": _from_symbol,
     "topsGetSymbolAddress": _symbol_address,
     "topsGetSymbolSize": _symbol_size,
+    "topsHostGetDevicePointer": _device_pointer,
     **compiling.CALLS,
     **launching.CALLS,
 }

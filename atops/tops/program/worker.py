@@ -6,6 +6,7 @@ its own end, which `exit` is, too, the trace that ATOPS_TRACE asks for is writte
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import os
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import atops.tops as tops
-from atops.bridge.handles import current_device
+from atops.bridge.handles import current_board, current_device
 from atops.device.native.library import Dim, load_module
-from atops.kernels.cxx.variables import LoadedModule
+from atops.kernels.cxx.variables import Loaded, LoadedModule
 from atops.runtime.profiling import Profile
 from atops.tops.program.callbacks import add_variables, callbacks
 from atops.tops.program.launching import add_kernels, launching
@@ -57,7 +58,8 @@ def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profi
     finish = _finishing(libc, profiled)
     module = load_module(path)
     text = LoadedModule(module, Path(name).stem, lambda: module)
-    loaded = text.on(current_device().context.chip, watched=False)
+    none = Loaded(module, ())  # without a device: the calls that need one answer that
+    loaded = text.on(current_device().context.chip, watched=False) if current_board().devices else none
     add_variables(text)
     library: Any = loaded.module.library
     lines = CallLines(loaded.module)
@@ -97,6 +99,16 @@ def _called_in_main(name: str, call: Callable[[], Any]) -> Any:
     return space["main"](call)
 
 
+def _end_work() -> None:
+    """Wait for the work that the program has left, for no longer than the board's `abort_grace`."""
+    grace = current_board().options.abort_grace
+    try:
+        asyncio.run(asyncio.wait_for(tops.aio.topsDeviceSynchronize(), grace))
+    except TimeoutError:
+        text = f"atops run: main is over, and what it has left on the device goes on after {grace:g} s: it is dropped"
+        print(text, file=sys.stderr)
+
+
 def _finishing(libc: ctypes.CDLL, profiled: bool) -> Any:
     """Return what ends the process's traces and profile, once; a call of `exit` does it, too."""
     profile = Profile()
@@ -108,7 +120,7 @@ def _finishing(libc: ctypes.CDLL, profiled: bool) -> Any:
         if over:
             return
         over.append(True)
-        tops.topsDeviceSynchronize()
+        _end_work()
         if profiled:
             profile.__exit__(None, None, None)
             print(profile, file=sys.stderr)
