@@ -114,8 +114,8 @@ class Footprint:
     """Collects what the step that runs now touches. `take` hands it over when the next step is to be chosen."""
 
     __slots__ = (
-        "_arrivals", "_gives", "_groups", "_name", "_needs", "_reads", "_unknown", "_writes", "at_once", "commands",
-        "complete", "escaped", "in_use", "pending", "refused", "resumed", "within",
+        "_arrivals", "_gives", "_groups", "_looked", "_name", "_needs", "_reads", "_unknown", "_writers", "_writes",
+        "at_once", "commands", "complete", "escaped", "in_use", "pending", "refused", "resumed", "unsplit", "within",
     )  # fmt: skip
 
     def __init__(self, commands: bool = False) -> None:
@@ -127,6 +127,8 @@ class Footprint:
         self.complete: Callable[[], None] = _no_more  # tells what else the step has done that runs now
         self.in_use = False  # whether a run tells it what it touches
         self.escaped = False  # whether there is memory that steps may touch unseen, from now on
+        self.unsplit = ""  # where a step looks at what it then overwrites, as others do: none of them comes between
+        self._writers: dict[Hashable, dict[object, str]] = {}  # where each has done that, if it has
         self.within = False  # whether the next choice is one in the middle of the step
         self.resumed: Callable[[Name], None] = _nothing  # told of an actor that goes on without a choice
         self.clear()
@@ -135,6 +137,7 @@ class Footprint:
         """Forget what was told."""
         self._name: Name | None = None
         self._unknown = False
+        self._looked: set[Hashable] = set()
         self._reads: dict[Range, None] = {}
         self._writes: dict[Range, None] = {}
         self._gives: dict[Hashable, None] = {}
@@ -167,6 +170,20 @@ class Footprint:
     def write(self, thing: Hashable, start: int = 0, stop: int = 1) -> None:
         """Note a write, as `read`."""
         self._writes[thing, start, stop] = None
+
+    def look(self, thing: Hashable) -> None:
+        """Note that the step has asked for the value of an object, and may store into it by what it has seen."""
+        self._looked.add(thing)
+
+    def overwrite(self, thing: Hashable, actor: object, place: Callable[[], str]) -> None:
+        """Note that an actor stores into an object, whatever is there by now. `place` says where, if that is asked."""
+        writers = self._writers.setdefault(thing, {})
+        if thing in self._looked:
+            writers[actor] = place()
+        else:
+            writers.setdefault(actor, "")
+        if len(writers) > 1 and not self.unsplit:
+            self.unsplit = next(filter(None, writers.values()), "")
 
     def give(self, what: Hashable) -> None:
         """Note that others can need this step."""

@@ -100,9 +100,8 @@ class CheckReport:
     def why(self) -> str:
         """What the verdict stands on; of one that is inconclusive, what stood in the way."""
         if self.found.verdict == "explored":
-            return (
-                f"{self.runs:,} schedules were run, of at most {self.found.choices:,} choices each; the others were not"
-            )
+            many = f"{self.runs:,} schedules were run, of at most {self.found.choices:,} choices each"
+            return f"{many}; {self.found.why or 'the others were not'}"
         return self.found.why
 
     @property
@@ -148,7 +147,8 @@ class CheckReport:
             case "proved":
                 return f"{self.program} is proved: {self.why} ({self.strategy}, {runs})"
             case "explored":
-                return f"{self.program} passes under all of {runs} ({how}), which proves nothing of the others"
+                why = f"is no proof: {self.found.why}" if self.found.why else "proves nothing of the others"
+                return f"{self.program} passes under all of {runs} ({how}), which {why}"
             case _:
                 said = "" if failure is None else f"; it failed with {failure.kind}, {failure.text}"
                 return f"{self.program} is inconclusive after {runs} ({how}): {self.why}{said}"

@@ -191,6 +191,7 @@ class _Search:
         self.commands = True  # whether runs are asked to tell what steps of streams and engines touch
         self.refused = False  # whether the last one could not
         self.coarse = False  # whether there are orders that no schedule has
+        self.unsplit = ""  # where threads overwrite what they have read: nothing comes between in any schedule
         self.differs = ""  # where the program is not the same in two runs of one schedule
 
     def once(self, strategy: Strategy) -> Failure | None:
@@ -209,6 +210,8 @@ class _Search:
                 progress.runs, progress.choices = self.runs, self.choices
                 progress.kinds.update(map(_first, map(_first, counted)))
             self.coarse = self.coarse or chooser.coarse
+            if chooser.footprint is not None:
+                self.unsplit = self.unsplit or chooser.footprint.unsplit
         if isinstance(chooser.cut, Differs):
             self.differs = str(chooser.cut)
             return None
@@ -228,6 +231,8 @@ class _Search:
     def passed(self, strategy: Strategy) -> Found:
         """Return what is known where nothing has failed."""
         alone = self.most_options <= 1 and self.runs > 0
+        if self.unsplit:
+            return self.found("explored", self.unsplit)
         if self.coarse or not (alone or strategy.exhausted):  # coarse: of kernels in C++ not every order is run
             return self.found("explored", "")
         if not self.comes_again():

@@ -165,7 +165,7 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
     if thread.race is not None:
         before = signals.read(index)
         thread.race.acquire(("signal", index))
-        thread.race.release(("signal", index), (before, before + number & MASK))
+        thread.race.release(("signal", index), (before, before + number & MASK), True)
     return signals.add(index, number, _time(thread))
 
 

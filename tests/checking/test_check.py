@@ -534,6 +534,37 @@ def test_what_the_detectors_did_not_see_is_said_of_a_pass():
     assert json.loads(report.to_json())["escapes"] == list(report.escapes)
 
 
+@k.kernel
+async def counts(signal: np.int32, how: np.int32):
+    """Count the threads in a signal: by two steps, by one, or one thread after the other."""
+    if how == 0:
+        k.signal_write(signal, int(k.signal_read(signal)) + 1)
+    elif how == 1:
+        k.signal_add(signal)
+    else:
+        await k.signal_wait(signal, k.threadIdx.x, "eq")
+        k.signal_write(signal, k.threadIdx.x + 1)
+
+
+async def counted(how: int) -> None:
+    """Launch it with two threads."""
+    device = atops.Device(0)
+    signal = device.signals.allocate()
+    async with device.create_stream() as stream:
+        await stream.launch(counts, (1, 2), signal, how)
+    assert device.signals.read(signal) == 2
+
+
+def test_a_signal_that_threads_read_and_then_overwrite_is_not_proved():
+    """No schedule has another thread between the two, so that none fails; an atomic step and a hand-over are proved."""
+    report = atops.check(counted, strategy="dpor", arguments=(0,))
+    assert report.verdict == f"explored {report.runs}"
+    assert "threads read signal 0 and then overwrite it, at test_check.py:" in str(report)
+    assert "k.signal_add is one step" in report.why
+    for how in (1, 2):
+        assert atops.check(counted, strategy="dpor", arguments=(how,)).verdict == "proved"
+
+
 def test_a_partial_keeps_its_name():
     """The report names the function."""
     assert atops.check(partial(update_lost_between_threads, False), 5).program == "update_lost_between_threads"

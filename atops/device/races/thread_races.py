@@ -262,10 +262,10 @@ class ThreadRaces:
         site = Site(last.code, last.instruction)
         return f"last access: {last.what}, {file_shown(site.path)}:{site.line}"
 
-    def release(self, what: object, change: Change | None = None) -> None:
+    def release(self, what: object, change: Change | None = None, atomic: bool = False) -> None:
         """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier.
 
-        `change` has the value of a signal before and behind it.
+        `change` has the value of a signal before and behind it. For order alone it is the same whether that is atomic.
         """
         self.block.launch.release(what, self.clock, change)
 

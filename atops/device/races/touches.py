@@ -6,10 +6,12 @@ It takes the detector's place, `thread.race`, and passes all on to the detector 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from atops.base.footprint import RUNTIME, Footprint, Range
+from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.rectangles import Rect, layout, selected, starts
 
@@ -169,10 +171,15 @@ class ThreadTouches:
         if self.detector is not None:
             self.detector.taken(start, stop)
 
-    def release(self, what: tuple[Any, ...], change: Change | None = None) -> None:
-        """Note that the thread stores into a signal, or arrives at a counted barrier: (barrier, phase)."""
+    def release(self, what: tuple[Any, ...], change: Change | None = None, atomic: bool = False) -> None:
+        """Note that the thread stores into a signal, or arrives at a counted barrier: (barrier, phase).
+
+        `atomic`: what is stored comes of the value before, in one step.
+        """
         footprint = self._footprint
         if what[0] == "signal":
+            if not atomic:
+                footprint.overwrite((what, self.thread.grid), self.thread, partial(_told, what, *calling_place(2)))
             signals = self.thread.grid.chip.signals
             footprint.write(("signal", self.thread.grid.chip.ordinal, what[1]))
             footprint.read(RUNTIME)  # the clock
@@ -185,13 +192,15 @@ class ThreadTouches:
             self._arrived += 1
             footprint.arrive(barrier.name, self._arrived, barrier.missing - 1)
         if self.detector is not None:
-            self.detector.release(what, change)
+            self.detector.release(what, change, atomic)
 
     def acquire(self, what: tuple[object, ...], met: Met | None = None) -> None:
         """Note that the thread looks at a signal. What a barrier's phase gives, the turn after the wait needs."""
         if what[0] == "signal":
             self._footprint.read(("signal", self.thread.grid.chip.ordinal, what[1]))
             self._footprint.read(RUNTIME)  # the clock
+            if met is None:  # no wait for a value, behind which others have had their turns
+                self._footprint.look((what, self.thread.grid))
         if self.detector is not None:
             self.detector.acquire(what, met)
 
@@ -200,6 +209,14 @@ class ThreadTouches:
         self._footprint.opaque()
         if self.detector is not None:
             self.detector.uses(context, code, instruction)
+
+
+def _told(what: tuple[Any, ...], code: CodeType, instruction: int) -> str:
+    """Say where a thread overwrites a signal that it has just read."""
+    return (
+        f"threads read signal {what[1]} and then overwrite it, at {Site(code, instruction)}: no schedule has another "
+        "one between the two, and the chip may; k.signal_add is one step"
+    )
 
 
 def _runs(rows: Sequence[Rect]) -> list[tuple[int, int]]:
