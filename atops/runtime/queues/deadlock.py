@@ -309,6 +309,8 @@ def why(item: Completion) -> str:
         return f"waits for {command.event!r}, recorded by {command.record!r}"
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}{_writers_to_come(item, command)}"
+    if isinstance(command, Call) and _is_held(item):
+        return f"waits for {item.parked!r} (null-stream order)"
     if is_host_function(item):
         seconds = (item.queue.board.now() - item.started_ns) / 1e9
         place = stands((item,)).get(item)
@@ -352,8 +354,13 @@ def _is_open(item: Completion) -> bool:
     return not item.over and item.command.adapter is not None
 
 
+def _is_held(item: Completion) -> bool:
+    """Whether a command has not begun, because null-stream order has it wait for another one."""
+    return isinstance(item.parked, Completion)
+
+
 def _is_call(item: Completion) -> bool:
-    return isinstance(item.command, Call) and item.command.adapter is None
+    return isinstance(item.command, Call) and item.command.adapter is None and not _is_held(item)
 
 
 class StallWatch:
@@ -414,7 +421,7 @@ class StallWatch:
                 return False
         if len(items) == len(calls) == 1 and not behind(calls[0]):
             return False
-        others = [item for item in items if not isinstance(item.command, Call)] if calls else items
+        others = [item for item in items if not isinstance(item.command, Call) or _is_held(item)] if calls else items
         return all(item.parked is not None and not self._moves(item) for item in others)
 
     def _look_for_threads(self, heads: list[tuple[StreamQueue, Completion]]) -> None:

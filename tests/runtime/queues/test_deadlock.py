@@ -291,6 +291,21 @@ async def test_a_stall_is_reported_once(device, reports):
 
 
 @on_hosts("inline", clock="virtual")
+async def test_a_host_call_that_has_not_begun_hides_no_stall(device, reports):
+    """The null stream's order holds it, as any other command: no function runs, and what it waits for is named."""
+    first, last = device.create_stream(name="first"), device.create_stream(name="last")
+    latch = hold(first)
+    call = device.null_stream.call(int)
+    behind = last.record()
+    await anyio.sleep(60)
+    assert len(reports) == 1
+    assert re.search(r"call on null stream, pending> waits for .* on first, .* \(null-stream order\)", reports[0])
+    latch.release()
+    assert await call == 0
+    await behind
+
+
+@on_hosts("inline", clock="virtual")
 async def test_a_stall_of_a_kernel_names_what_its_threads_wait_for(device, reports):
     """The report has the kernel, and a line of each wait in it."""
     stream, question = device.create_stream(), device.signals.allocate()
