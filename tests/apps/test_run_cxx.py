@@ -300,6 +300,26 @@ def test_the_options_of_a_run_are_for_programs_in_cxx_too(tmp_path: Path) -> Non
     assert atops_run("--trace", "none/run.json", "races.cpp", cwd=tmp_path).returncode == 2
 
 
+REACHED = """
+int main(int argc, char **) {
+    float *h, *d; topsHostMalloc(&h, 48); for (int i = 0; i < 12; ++i) h[i] = i;
+    turn<<<1, 12, 48>>>(h, 12); puts(topsGetErrorName(topsDeviceSynchronize()));
+    topsSetDevice(1); topsMalloc(&d, 48); topsMemcpy(d, h, 48, topsMemcpyDefault); topsSetDevice(0);
+    if (argc > 1) topsDeviceEnablePeerAccess(1, 0);
+    turn<<<1, 12, 48>>>(d, 12); puts(topsGetErrorName(topsDeviceSynchronize()));
+}
+"""
+
+
+@pytest.mark.slow
+def test_watched_kernels_reach_what_the_device_does(tmp_path: Path) -> None:
+    """Pinned memory, and that of a peer once access to it is enabled."""
+    (tmp_path / "reach.cpp").write_text(HEAD + KERNELS + REACHED)
+    for given, codes in ((("yes",), ["topsSuccess"] * 2), ((), ["topsSuccess", "topsErrorIllegalAddress"])):
+        done = atops_run("--devices", "2", "--detect", "reach.cpp", *given, cwd=tmp_path)
+        assert done.stdout.split() == codes, done.stderr
+
+
 EARLY = """
 __global__ void add(int *x) { x[threadIdx.x] += 1; }
 static void later(int *x, topsStream_t stream) {

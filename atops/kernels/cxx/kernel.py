@@ -144,13 +144,20 @@ class NativeKernel(Kernel[...]):
 class ProgramLaunch(NativeLaunch):
     """A launch of such a kernel."""
 
-    __slots__ = ()
+    __slots__ = ("_can_access",)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Lay out the arguments. What memory their pointers are in is found when it is asked for."""
+        self._can_access = can_access
         kernel: Any = self.kernel
         given: Any = self.values["arguments"]
         self._lay_out(kernel.layout, kernel.parts.unpack_from(given.tobytes()))
+
+    def find(self, address: int, chip: Chip) -> Allocation | None:
+        """Return the live memory that an address is in: of the chip, of a peer that it may access, or pinned."""
+        kernel: Any = self.kernel
+        found = super().find(address, chip) or kernel.elsewhere(address)
+        return found if found is not None and self._can_access(found) else None
 
     def named(self, chip: Chip) -> Sequence[Allocation]:
         """Return the memory that a word of the arguments points to."""
@@ -161,14 +168,18 @@ class ProgramLaunch(NativeLaunch):
 
 
 class ProgramKernel(NativeKernel):
-    """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has."""
+    """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has.
+
+    `elsewhere` finds the memory at an address that is not the chip's.
+    """
 
     bound_as = ProgramLaunch
 
     def __init__(
-        self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int], cooperative: bool
+        self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int], cooperative: bool,
+        elsewhere: Callable[[int], Allocation | None],
     ) -> None:  # fmt: skip
-        self._on, self.sizes = on, tuple(sizes)
+        self._on, self.sizes, self.elsewhere = on, tuple(sizes), elsewhere
         Kernel.__init__(self, _stand_in(name, ["arguments"]), name, cooperative, None)
         given = np.dtype(f"V{max(1, sum(sizes))}")
         self.parameters = {"arguments": StructParameter(name, "arguments", given, False)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,9 +16,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 import atops.tops as tops
-from atops.base.errors import AtopsError
-from atops.bridge.handles import live, register
+from atops.base.errors import AtopsError, IllegalAddress
+from atops.bridge.handles import current_board, live, register
+from atops.bridge.pointers import pinned_at
 from atops.device.chip import Chip
+from atops.device.memory.allocation import Allocation
 from atops.kernels.cxx.kernel import NativeKernel, ProgramKernel
 from atops.kernels.cxx.variables import Loaded
 from atops.kernels.kernel import Kernel
@@ -67,7 +70,18 @@ def _kernel_at(loaded: Loaded, name: str, enter: int, sizes: Sequence[int], coop
     def on(chip: Chip, watched: bool) -> tuple[Loaded, int]:
         return loaded, enter
 
-    return ProgramKernel(on, name, sizes, cooperative)
+    return ProgramKernel(on, name, sizes, cooperative, _elsewhere)
+
+
+def _elsewhere(address: int) -> Allocation | None:
+    """Return the live memory of any device, or pinned memory, that an address is in."""
+    if (host := pinned_at(address)) is not None:
+        return host
+    for context in current_board().contexts:
+        with suppress(IllegalAddress):
+            found: Allocation = context.chip.memory.find(address)
+            return found
+    return None
 
 
 def _dims(given: Any) -> dim3:
@@ -123,7 +137,8 @@ def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
         return kernel, function
     if found not in _TWINS:  # what takes the arguments as they lie in memory
         sizes = [each.bytes for each in kernel.kinds]
-        made = LoadedFunction(ProgramKernel(kernel.on, kernel.name, sizes, kernel.cooperative), found.context)
+        raw = ProgramKernel(kernel.on, kernel.name, sizes, kernel.cooperative, _elsewhere)
+        made = LoadedFunction(raw, found.context)
         _TWINS[found] = register(made, found.context)
     twin = _TWINS[found]
     return live(twin, LoadedFunction).kernel, twin
