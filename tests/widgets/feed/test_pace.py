@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -357,3 +359,17 @@ def test_hello_tells_which_viewer_needs_the_picture() -> None:
     assert flow.hello("c", frame + 5)
     flow.acknowledge("c", 99)
     assert flow.views["c"] == frame
+
+
+@pytest.mark.slow
+def test_the_thread_ends_before_the_interpreter() -> None:
+    """One that stands in C++ code when the interpreter ends would abort the process."""
+    program = (
+        "import atexit, threading\n"
+        "atexit.register(lambda: print([each.name for each in threading.enumerate()]))\n"
+        "import atops_widgets\n"
+        "atops_widgets.Queues()._repr_mimebundle_()\n"
+        "print(any(each.name == 'atops-widgets' for each in threading.enumerate()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n['MainThread']\n", done.stderr

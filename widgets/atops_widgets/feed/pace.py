@@ -11,6 +11,7 @@ Each frame is the whole picture, so nothing is lost when frames are skipped.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 import time
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("FRAME_S", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon", "tried")
 
 LOCK: Final = fork_safe(threading.Lock())
+END_S: Final = 5.0  # that a reading may take which is under way when the interpreter ends
 LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has a thread of its own
 
 
@@ -39,8 +41,17 @@ def _loop() -> asyncio.AbstractEventLoop:
             loop = asyncio.new_event_loop()
             LOOPS.clear()
             LOOPS[os.getpid()] = loop
-            threading.Thread(target=loop.run_forever, name="atops-widgets", daemon=True).start()
+            thread = threading.Thread(target=loop.run_forever, name="atops-widgets", daemon=True)
+            thread.start()
+            atexit.register(_end, os.getpid(), loop, thread)
         return loop
+
+
+def _end(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """End the thread before the interpreter does: one that is ended inside numpy's C++ code aborts the process."""
+    if process == os.getpid():
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(END_S)
 
 
 def call_soon(function: Callable[..., object], *arguments: object) -> None:
