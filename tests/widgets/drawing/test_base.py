@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from atops.base.errors import InvalidValue
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS, file_shown
-from atops_widgets import Timeline
+from atops_widgets import Timeline, watch
 from atops_widgets.drawing.base import cell_shown
 
 
@@ -59,3 +61,11 @@ def test_a_widget_may_be_closed_while_another_thread_sends() -> None:
     comm.asked = True
     widget.send({"type": "ping"})
     assert widget.comm is None
+
+
+@pytest.mark.parametrize("make", [lambda: Timeline("none.json"), lambda: watch(5)], ids=["timeline", "watch"])
+def test_a_widget_that_was_not_made_is_not_closed(make: Callable[[], object]) -> None:
+    """Its own error says all: nothing comes behind it when the object goes."""
+    with pytest.raises((OSError, InvalidValue)):
+        make()
+    gc.collect()  # what an end raises is a failure of the test

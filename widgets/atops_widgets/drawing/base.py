@@ -158,6 +158,10 @@ class FeedWidget(ClosingWidget):
         self.feed.unwatch(self)
         super().close()
 
+    def __del__(self) -> None:
+        if "feed" in self.__dict__:  # else its making has failed, and there is nothing to close
+            super().__del__()
+
     # ---- in a notebook
 
     def _over(self) -> dict[str, object]:
