@@ -180,7 +180,7 @@ class Notebook:
         return asyncio.run_coroutine_threadsafe(run(), self.thread.loop).result(SECONDS)
 
     async def _open(self, url: str) -> None:
-        self.context = await self.thread.browser.new_context(viewport={"width": 1200, "height": 900})
+        self.context = await self.thread.browser.new_context(viewport={"width": 1200, "height": 2400})
         await self.context.route("**/*", self._route)
         self.page = await self.context.new_page()
         self.page.on("pageerror", self._note)
