@@ -1,4 +1,7 @@
-"""What a learner's file is worth: its task judged, its answers replayed, in a process of its own."""
+"""What a learner's file is worth: its task judged, its answers replayed, in a process of its own.
+
+Run as `python -m atops.lessons.grading FILE GRADE`, it writes the grade as JSON into a file.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,19 @@ import linecache
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
+from subprocess import DEVNULL
 
 from atops.base.errors import InvalidValue
 from atops.lessons.learner import find_source
 from atops.lessons.source import read_cells
 
-__all__ = ("Grade", "grade", "graded", "statements")
+__all__ = ("Grade", "grade", "graded", "main", "statements")
 
 HANDED = frozenset({"lesson", "play", "watch", "get_ipython"})  # of a copy; what uses them is for the learner
 OPENED = re.compile(r"open_lesson\(\s*[\"']?([^\"')]+)[\"']?\s*\)")
@@ -54,26 +57,20 @@ def grade(path: Path, seconds: float = 60.0) -> Grade:
         return Grade(str(path), "", False, None, "no lesson", str(error))
     with tempfile.TemporaryDirectory(prefix="atops-grade-") as folder:
         found = Path(folder, "grade.json")
-        alone = threading.active_count() == 1  # what locks other threads hold is never unlocked in a fork
-        context = get_context("fork") if alone else get_context("spawn")
-        process = context.Process(target=_write_grade, args=(path, found))
-        process.start()
-        assert process.pid is not None
+        command = [sys.executable, "-m", "atops.lessons.grading", str(path), str(found)]
+        process = subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
         try:
-            process.join(seconds)
-            ended = process.exitcode
+            ended = f"its process ended with {process.wait(seconds)}, and gave no grade"
+        except subprocess.TimeoutExpired:
+            return Grade(str(path), name, False, None, "never ends", f"it was not over after {seconds:g} s")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
-        if ended is None:
-            return Grade(str(path), name, False, None, "never ends", f"it was not over after {seconds:g} s")
+            process.wait()
         try:
             return Grade(**json.loads(found.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            said = f"its process ended with {ended}, and gave no grade"
-            return Grade(str(path), name, False, None, "exception", said)
+            return Grade(str(path), name, False, None, "exception", ended)
 
 
 def _lesson_of(path: Path) -> str:
@@ -155,12 +152,12 @@ def graded(path: Path) -> Grade:
     return Grade(str(path), source.name, bool(verdict), question, verdict.kind, verdict.text)
 
 
-def _write_grade(path: Path, found: Path) -> None:
-    """Write the grade of one file into another, and end this process, which reads and prints nothing."""
-    os.setsid()
-    with open(os.devnull, "r+b") as nowhere:
-        for standard in range(3):
-            os.dup2(nowhere.fileno(), standard)
-    sys.argv = [str(path)]
-    found.write_text(json.dumps(asdict(graded(path))), encoding="utf-8")
+def main() -> None:
+    """Write the grade of the first file that the command names into the second."""
+    said = json.dumps(asdict(graded(Path(sys.argv[1]))))
+    Path(sys.argv[2]).write_text(said, encoding="utf-8")
     os._exit(0)  # whatever threads it has left
+
+
+if __name__ == "__main__":
+    main()
