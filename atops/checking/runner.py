@@ -70,6 +70,7 @@ class Runner:
         self.plain = not asyncio.iscoroutinefunction(program)
         self.string: Callable[[], str] = str  # returns the schedule of the latest run
         self.runs = 0
+        self.driver: Driver | None = None  # of the run that goes on
         self._held = ExitStack()
         self._quiet = Quiet()
 
@@ -92,6 +93,7 @@ class Runner:
         finally:
             self.string = self.executor.said()
             del self.executor, self.chooser  # nothing here holds the run any more: the collector finds all of it
+            self.driver = None
             self.runs += 1
             collect(2 if self.runs % COLLECT_ALL == 0 else OLDER)
             if self.runs == COLLECT_ALL:
@@ -203,18 +205,20 @@ class Runner:
                 self._note_races(driver)
 
     def _began(self, driver: Driver) -> Driver:
-        """Tell a chooser that looks at the run which board it has."""
+        """Note the driver of the run, and tell a chooser that looks at the run which board it has."""
+        self.driver = driver
         if isinstance(self.chooser, Watching):
             self.chooser.begun(board_of(driver))
         return driver
 
     def _note_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a callback of the run's loop has raised, or a task whose exception nothing retrieves.
+        """Keep what a callback of the loop has raised, or a task of this run whose exception nothing retrieves.
 
-        What of an earlier run is collected only now is that one's.
+        Not what comes of the run's end: a task that waits for a stream then may fail by the driver's close.
         """
-        running = getattr(self, "executor", None)  # None: the run is over
-        if running is not None and loop is running.loop and isinstance(error := context.get("exception"), Exception):
+        driver = self.driver
+        going_on = driver is not None and driver.closed is None and loop is self.executor.loop
+        if ("handle" in context or going_on) and isinstance(error := context.get("exception"), Exception):
             self.unseen = self.unseen or error
 
     def _note_races(self, driver: Driver) -> None:

@@ -133,6 +133,18 @@ async def leaves_a_task() -> None:
     await asyncio.wait([asyncio.create_task(fails())])
 
 
+async def leaves_a_wait() -> None:
+    """Return while a task waits for a stream, which the end of the run fails."""
+    stream = atops.Device(0).create_stream()
+
+    async def waits() -> None:
+        await stream.wait_value(atops.Device(0).zeros(1, np.uint32), 1)
+
+    task = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    assert not task.done()
+
+
 async def leaves_a_callback() -> None:
     """Have a callback of the loop fail, too."""
     asyncio.get_running_loop().call_soon({}.pop, "missing")
@@ -146,6 +158,7 @@ def test_what_a_callback_of_the_loop_raises_is_a_failure(strategy: str, caplog: 
         report = atops.check(program, 20, strategy=strategy)
         assert report.failure is not None and report.failure.kind == "exception"
         assert report.failure.text.startswith(error)
+    assert atops.check(leaves_a_wait, 20, strategy=strategy)
     gc.collect()
     assert not caplog.records
 
