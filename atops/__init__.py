@@ -28,6 +28,7 @@ from atops.base.errors import DataRace
 from atops.base.neighbours import cure, import_of
 from atops.base.options import EmulatorOptions, trace_file
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
+from atops.checking import CLUSTERS
 from atops.device.memory.value_wait import Condition
 from atops.device.races.race import Race
 from atops.kernels.launch_config import LaunchConfig
@@ -130,10 +131,7 @@ def _named_late(name: str) -> Any:
     if name in LATE:
         return import_module(f"atops.{name}")
     if name in TAKEN:
-        module = import_module(TAKEN[name])
-        if name == "check":
-            module.Check.clusters[:] = [_search_on]
-        return getattr(module, name)
+        return getattr(import_module(TAKEN[name]), name)
     found = None if name.startswith("__") else cure("atops", name)
     if found is not None and import_of(sys._getframe(1)):
         raise ImportError(found, name=name)
@@ -150,6 +148,7 @@ def _profile_by_environment(board: Board) -> None:
         import_module("atops.runtime.profiling").profile_process(board)
 
 
+CLUSTERS[:] = [_search_on]
 STARTS.append(_profile_by_environment)
 
 if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist

@@ -11,3 +11,11 @@ stepper       one choice at a time, by its user
 look          what there is where a run waits for a choice; variables: the memory that a program names
 check_report  what a check found; drawing: the failing run as text
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# Searches on the workers of a cluster, by a client and what is checked. Put here by `atops`, which knows them.
+CLUSTERS: list[Callable[[Any, Any], Any]] = []

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from atops.base.choice import Name
 from atops.base.choice import told as spoken
@@ -15,6 +15,7 @@ from atops.base.options import EmulatorOptions, whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.base.waiting.parking_lot import Ending
+from atops.checking import CLUSTERS
 from atops.checking.check_report import CheckReport, ForcedChoice, ReportedRun
 from atops.checking.runner import Program, Runner, Watching, failure_by
 from atops.checking.search import Ended, Found, Progress, search
@@ -36,9 +37,6 @@ MOST_STEPS = 100_000
 
 class Check:
     """Run a program under many schedules: `atops.check(program)`, or `await atops.check.aio(program)` in a loop."""
-
-    # Searches on the workers of a cluster. Put here by `atops`: it is imported when it is first asked for.
-    clusters: ClassVar[list[Callable[[Client, Checking], Found]]] = []
 
     def __call__(
         self,
@@ -202,7 +200,7 @@ class Checking:
 
     def _searched(self) -> CheckReport:
         if self.client is not None:
-            found = Check.clusters[0](self.client, self)
+            found = CLUSTERS[0](self.client, self)
         else:
             with self.runner:
                 found = self.searched(self.strategy, self.schedules)
