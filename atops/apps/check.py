@@ -17,6 +17,7 @@ from typing import Any, get_args
 from atops.base.errors import InvalidValue, UsageError
 from atops.base.options import VARIABLES
 from atops.checking.check import MOST_STEPS, Checking, StrategyName
+from atops.checking.search import Failure
 from atops.kernels.source.files import is_cxx_file
 from atops.runtime.schedules.host import Backend
 
@@ -92,16 +93,21 @@ def _checked(arguments: Any) -> int:
     with contextlib.redirect_stdout(io.StringIO()):
         report = checking.run()
     if report.schedule is not None:
-        report = replace(report, command=_replay(arguments, report.schedule))
+        report = replace(report, command=_repeating(arguments, report.schedule, report.failure))
     print(report.to_json() if arguments.json else report)
     if report.found.choices == 0 and report:
         print(f"atops check: note: nothing in {path} runs on a device or a loop", file=sys.stderr)
     return 0 if report else FAILED if report.verdict == "failed" else INCONCLUSIVE
 
 
-def _replay(arguments: Any, schedule: str) -> str:
-    """Return the command that runs a schedule again, with all else as it was."""
-    words = ["python", "-m", "atops", "check", arguments.script, "--strategy", schedule]
+def _repeating(arguments: Any, schedule: str, failure: Failure | None) -> str:
+    """Return the command that runs a schedule again, with all else as it was; the whole check for different results."""
+    words = ["python", "-m", "atops", "check", arguments.script, "--strategy"]
+    if failure is not None and failure.kind == "different results":  # of two runs: one has nothing to be compared with
+        many, seed = str(arguments.schedules), str(arguments.seed)
+        words += [arguments.strategy, "--schedules", many, "--seed", seed, "--same-result"]
+    else:
+        words.append(schedule)
     if arguments.steps != MOST_STEPS:
         words += ["--steps", str(arguments.steps)]
     if arguments.backend != "asyncio":

@@ -225,7 +225,7 @@ class CheckReport:
                 "races": list(self.races),
                 "escapes": list(self.escapes),
                 "streams": list(self.streams),
-                "schedule": self.schedule,
+                "schedule": self.schedule, "command": self.command,
                 "forced": [
                     {
                         "position": each.position, "name": list(each.name), "place": each.place,

@@ -36,6 +36,16 @@ async def wrong():
 async def right():
     await update(True)
 
+async def differs():
+    order = []
+
+    async def note(number):
+        await asyncio.sleep(0)
+        order.append(number)
+
+    await asyncio.gather(note(1), note(2))
+    return order
+
 if __name__ == "__main__":
     print("a line that is not shown")
     asyncio.run(wrong())
@@ -72,6 +82,14 @@ def test_the_printed_command_repeats_the_failure(script, capsys, name):
     _, _, _, *command = shlex.split(lines[lines.index("Replay:") + 1])
     assert main(command) == 1
     assert "fails under the given schedule: assertion, AssertionError: an update was lost" in capsys.readouterr().out
+
+
+def test_the_printed_command_repeats_different_results(script, capsys):
+    """One schedule has nothing to be compared with: it is the whole check."""
+    assert main(["check", f"{script}:differs", "--same-result", "--schedules", "20", "--seed", "3", "--json"]) == 1
+    _, _, _, *command = shlex.split(json.loads(capsys.readouterr().out)["command"])
+    assert main(command) == 1
+    assert "different results" in capsys.readouterr().out
 
 
 def test_a_script_as_it_stands(script, capsys):
