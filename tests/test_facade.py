@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 import re
 
 import pytest
@@ -25,6 +26,12 @@ HOMES = {
 def test_what_verbs_return_has_a_name(home: str, name: str):
     """The types of what the API's verbs return are at hand, for annotations and checks."""
     assert getattr(atops, name) is getattr(importlib.import_module(f"atops.{home}"), name)
+
+
+def test_methods_are_pickled_by_their_names():
+    """Those of base classes too, as the arguments of a worker process are."""
+    for method in (atops.Device.allocate, atops.Stream.fill, atops.Device.create_stream):
+        assert pickle.loads(pickle.dumps(method)) is method
 
 
 def test_the_errors_are_at_hand():

@@ -289,7 +289,7 @@ def methods_of(kind: type, *bases: type) -> None:
     for base in bases:
         for name, method in vars(base).items():
             if inspect.isfunction(method):
-                method.__qualname__ = f"{kind.__name__}.{name}"
+                method.__module__, method.__qualname__ = kind.__module__, f"{kind.__name__}.{name}"
 
 
 def calls_named(cls: type[T]) -> type[T]:
