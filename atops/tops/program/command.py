@@ -105,10 +105,14 @@ def run_cxx(
     except CompilationError as error:
         print(error, file=sys.stderr)
         return 1
-    if trace is not None:
-        os.environ["ATOPS_TRACE"] = os.path.abspath(trace)
     parent = os.getpid()
-    child = _begun(lambda: run_main(parent, unit.path, path, arguments, profile))
+
+    def run() -> int:
+        if trace is not None:
+            os.environ["ATOPS_TRACE"] = os.path.abspath(trace)
+        return run_main(parent, unit.path, path, arguments, profile)
+
+    child = _begun(run)
     while True:
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
