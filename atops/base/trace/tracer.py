@@ -278,7 +278,7 @@ class Tracer:
 
     @property
     def details(self) -> DetailLog:
-        """Where details are told. Made when first asked for, or when somebody wants some: most boards have none."""
+        """The log of details. It is made for the first reader: most boards have none."""
         if (log := self._details) is None:
             with self._lock:
                 log = self._details = self._details or DetailLog()

@@ -58,7 +58,7 @@ class Operand:
 
     def as_span(self) -> Span:
         """Return the span of the running thread's device."""
-        raise NotImplementedError
+        raise NotImplementedError  # each of the two has it; as an abstract class this would slow every `isinstance`
 
 
 class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):

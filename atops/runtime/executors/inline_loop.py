@@ -115,7 +115,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         selector, ours, other = self._selector, self._ssock, self._csock
         keeping = _KEEPERS[0] and len(_SELECTORS) < MOST_KEPT and len(selector.get_map()) == 1
         if ours is None or other is None or not keeping:
-            super()._close_self_pipe()  # type: ignore[misc]  # as above
+            super()._close_self_pipe()  # type: ignore[misc]  # of BaseSelectorEventLoop
             return
         with suppress(BlockingIOError):
             while ours.recv(4096):

@@ -314,7 +314,7 @@ void *local(const void *key, size_t bytes, size_t align, bool *fresh, Site site)
     return l1.bytes + from;
 }
 
-// Where dynamic shared memory begins of which a launch gives nothing: nobody may touch it.
+// Where dynamic shared memory begins of which a launch gives nothing: each access is a fault.
 constexpr size_t NO_SHARED_BYTES = 1 << 30;
 
 uint64_t no_shared() {

@@ -219,7 +219,7 @@ Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint3
 }
 
 // Whether bytes are of the C++ library's own data, or of the memory that it has of this process: no file lies behind that,
-// and nobody shares it.
+// and no other process has it.
 bool of_library_heap(Watch *watch, uint64_t low, uint64_t high) {
     if (!watch->run->library_heap) return false;
     FILE *maps = fopen("/proc/self/maps", "re");
