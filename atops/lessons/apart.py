@@ -13,11 +13,15 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from math import inf
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from atops.device.call_site import file_shown
+
+if TYPE_CHECKING:
+    from atops.checking.runner import Runner
 
 __all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited")
 
@@ -104,12 +108,13 @@ class NeverEnds(KeyboardInterrupt):
 class Patience:
     """Raises NeverEnds inside its block, on the thread that entered it, after so many seconds of computing.
 
-    Again and again, as long as the block goes on. `stood` is the place in the program where it was first, None if it
-    was never.
+    Also after `idle` of them in which the `runner` that is set has made no step. Again and again, as long as the block
+    goes on. `stood` is the place in the program where it was first, None if it was never.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, idle: float = inf) -> None:
+        self.seconds, self.idle = seconds, idle
+        self.runner: Runner | None = None
         self.stood: str | None = None
 
     @contextmanager
@@ -140,12 +145,23 @@ class Patience:
                 pass
 
     def _watch(self, thread: int, over: threading.Event) -> None:
-        end = time.process_time() + self.seconds
+        end = (moved := time.process_time()) + self.seconds
+        steps: object = None
         while not over.wait(TICK_S):
-            if time.process_time() >= end:
+            now, before = time.process_time(), steps
+            if (steps := self._steps()) != before:
+                moved = now
+            if now >= min(end, moved + self.idle):
                 if self.stood is None:
                     self.stood = _stands(sys._current_frames().get(thread))
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
+
+
+    def _steps(self) -> object:
+        """Return a value that changes with each step of the runner's run, and with each run."""
+        runner = self.runner
+        executor = getattr(runner, "executor", None)  # of the run that goes on
+        return None if runner is None else (id(runner), runner.runs, executor and executor.agenda.made)
 
 
 def _stands(frame: FrameType | None) -> str:

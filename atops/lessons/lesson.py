@@ -39,7 +39,7 @@ STRICT = replace(PLAIN, strict=True)
 TIMED = replace(PLAIN, clock="virtual")
 DRAWN = replace(TIMED, schedule="plain")  # which sees that nothing is left to run
 SECONDS = 5.0  # of computing, for one case: each takes less than one
-PLAIN_SECONDS = 2.5  # for its plain run: each takes less than a fifth of one, and 20,000 steps about one
+IDLE_SECONDS = 1.5  # of these without a step: each step takes less than a tenth of one
 STEPS = 20_000  # of one run: the longest takes less than a thousand, one that polls some 15,000
 
 
@@ -136,13 +136,14 @@ class Lesson:
     def _judged_case(self, program: Program, schedules: int, case: tuple[object, ...]) -> Verdict | None:
         """Return how a task fails in a case, under so many schedules; None where it does not."""
         plain = schedules == 1
-        patience, words, report, why = Patience(PLAIN_SECONDS if plain else SECONDS), self._words(case), None, ("", "")
+        patience, words, report, why = Patience(SECONDS, IDLE_SECONDS), self._words(case), None, ("", "")
         replays = 0 if plain else 100  # the plain order is not made small: it is told as that
         checking = Checking(program, schedules, "random", case, self._strict, 0, 2, STEPS, False, replays)
+        patience.runner = checking.runner
         with noted_unawaited(plain) as unawaited, contextlib.suppress(NeverEnds), patience():
             report = checking.run()
             if report and plain:
-                why = self._lacks(program, case)
+                why = self._lacks(program, case, patience)
         if patience.stood is not None:
             stood = f"; it was at {patience.stood}" if patience.stood else ""
             why = "never ends", f"a run computes for ever, and lets nothing else go on{stood}"
@@ -153,11 +154,12 @@ class Lesson:
             why = "never ends", f"a run goes on for ever: it was not over after {STEPS:,} steps{_busiest(report)}"
         return failed(self.title, words, why, self.hints[0], unawaited) if why[0] else None
 
-    def _lacks(self, program: Program, case: tuple[object, ...]) -> tuple[str, str]:
+    def _lacks(self, program: Program, case: tuple[object, ...], patience: Patience) -> tuple[str, str]:
         """Return what is wrong with the time of a plain run, or with what the device did: its kind, and the words."""
         if self.limit is None and self.work is None:
             return "", ""
         plain = Checking(program, 1, "random", case, replace(self._drawn, schedule=None), 0, 2, 100_000, False, 0)
+        patience.runner = plain.runner
         with profile() as seen, plain.runner as runner:
             ended = runner(Plain())
         if ended.failure is not None:

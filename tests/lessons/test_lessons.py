@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -428,6 +429,22 @@ def test_patience_ends_with_its_block(monkeypatch: pytest.MonkeyPatch):
     with Patience(60.0)():
         pass
     assert threading.active_count() == before
+
+
+def test_a_loop_without_a_step_is_ended_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that makes steps has its whole time, however long; one that makes none is ended when it has idled."""
+    monkeypatch.setattr("atops.lessons.apart.TICK_S", 0.01)
+    runner: Any = SimpleNamespace(runs=0)
+    patience = Patience(60.0, 0.1)
+    patience.runner = runner
+    begun = time.process_time()
+    with pytest.raises(NeverEnds), patience():
+        while time.process_time() < begun + 0.2:
+            runner.runs += 1
+        stepped = True
+        while True:
+            pass
+    assert stepped
 
 
 @pytest.mark.slow
