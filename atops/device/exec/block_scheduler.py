@@ -247,6 +247,14 @@ class ClusterArray:
                 return 0
             return len(launch.unplaced)
 
+    def holders(self, grid: Grid) -> dict[int, Grid]:
+        """Return which grid holds each cluster that a grid may use, if no block of it has one yet; else nothing."""
+        with self.lock:
+            launch = self._launches.get(grid)
+            if launch is None or launch.held or not launch.unplaced:
+                return {}
+            return {place: self._held[place].grid for place in launch.clusters if place in self._held}
+
     def check(
         self,
         name: str,

@@ -325,8 +325,30 @@ def why(item: Completion) -> str:
         return f"waits for {item.parked!r} ({cause})"
     if isinstance(command, Launch):
         waits = [] if (grid := item.parked) is None else grid.waits()
+        if holders := {} if grid is None else item.queue.context.clusters.holders(grid):
+            wanted = f"{grid.total_blocks} clusters at once" if grid.cooperative else "a cluster"
+            return f"waits for {wanted}: {_held_by(item, holders)}"
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
+
+
+def _held_by(item: Completion, holders: Mapping[int, Grid]) -> str:
+    """Say which launches hold the clusters that a launch waits for."""
+    places: dict[Grid, list[int]] = {}
+    for place, grid in sorted(holders.items()):
+        places.setdefault(grid, []).append(place)
+    launches = {each.parked: each for stream in [*item.queue.context.active] for each in stream.pending()[:1]}
+    words = []
+    for grid, held in places.items():
+        launch = launches.get(grid)
+        line = "" if launch is None or launch.epoch is None else f" ({launch.epoch.site})"
+        where = "" if launch is None else f" of {launch.queue.label}{line}"
+        many = len(held) > 1
+        which = f"cluster{'s' if many else ''} {', '.join(map(str, held))} {'are' if many else 'is'}"
+        if many and len(places) == 1:
+            which = "both are" if len(held) == 2 else f"all {len(held)} are"
+        words.append(f"{which} held by kernel {grid.name}{where}")
+    return ", ".join(words)
 
 
 def _writers_to_come(item: Completion, wait: WaitValue) -> str:

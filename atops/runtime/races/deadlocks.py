@@ -43,6 +43,8 @@ OVERWRITTEN: Final = "what would have ended it was stored, and overwritten befor
 KERNELS: Final = {
     "cannot start": "let no block wait for one that starts when it has ended: launch no more blocks than run at once, "
     "or have only the last one wait",
+    "held by kernel": "a launch that is to end the wait of another needs a cluster: enqueue it before the kernel that "
+    "waits, or launch fewer blocks of that, or have the host write the signal",
     "left the kernel": "have each thread write the signal before it leaves, or wait for as many as do",
     "at signal": "have the signal written by a thread that does not wait for it itself, by the host, or by a launch "
     "in another stream",
@@ -79,6 +81,6 @@ def _of_streams(sides: Sequence[Access]) -> str:
     tasks = _task_cures(sides)
     if tasks and any("host callable" in side.what for side in sides):
         return WITHIN
-    kernels = [side.what for side in sides if "runs kernel" in side.what]
+    kernels = [side.what for side in sides if "runs kernel" in side.what or "held by kernel" in side.what]
     cure = next((cure for part, cure in KERNELS.items() if any(part in what for what in kernels)), STREAMS)
     return "; ".join((cure, *tasks))

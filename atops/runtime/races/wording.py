@@ -70,23 +70,27 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
         )
     if met := _met(first, second):
         return f"nothing orders them; {met}; where {one_line} is, `{events}` {between} would order them"
+    if met := _met(second, first):
+        return (
+            f"nothing orders them; {met}; where {other_line} is, have {one} wait, before {one_line}, for a value that "
+            f"{two} writes behind {other_line}"
+        )
     return (
         f"nothing orders them; `{events}` {between} would, or {host} before the second is enqueued"
         f"{_waits(first, second)}"
     )
 
 
-def _met(first: Epoch, second: Epoch) -> str:
-    """Say what has met the newest wait for a value before one of the two, if that is known: the other may come late."""
-    for side, other in ((first, second), (second, first)):
-        if side.waited is not None and side.waited.met is not None:
-            met = " and ".join(dict.fromkeys(line_of(Site(*each)) for each in side.waited.met))
-            return (
-                f"the wait for a value at {line_of(Site(*side.waited.place))} was met by "
-                f"{met or 'the value that was there before'}: where {line_of(other.site)} is to come first, wait for a "
-                "value that nothing writes before that is over"
-            )
-    return ""
+def _met(side: Epoch, other: Epoch) -> str:
+    """Say what has met the newest wait for a value before `side`, if that is known: `other` may come later."""
+    if side.waited is None or side.waited.met is None:
+        return ""
+    met = " and ".join(dict.fromkeys(line_of(Site(*each)) for each in side.waited.met))
+    return (
+        f"the wait for a value at {line_of(Site(*side.waited.place))} was met by "
+        f"{met or 'the value that was there before'}: where {line_of(other.site)} is to come first, wait for a "
+        "value that nothing writes before that is over"
+    )
 
 
 def _waits(first: Epoch, second: Epoch) -> str:

@@ -160,6 +160,37 @@ async def met_by_the_host(device: atops.Device, one: atops.Stream, two: atops.St
     return int((await two.fetch(out))[0])
 
 
+async def hand_over_a_slot(slot: atops.DeviceArray, out: atops.DeviceArray, word: atops.DeviceArray) -> None:
+    """Fill a slot twice, each time with a number that says so; the second time before the first was read."""
+    device = atops.Device(0)
+    async with device.create_stream(name="producer") as producer, device.create_stream(name="consumer") as consumer:
+        for number in (1, 2):
+            producer.fill(slot, number)
+            producer.write_value(word, number)
+        consumer.wait_value(word, 1, "Gte")
+        consumer.copy(out, slot)
+
+
+def test_of_a_wait_before_the_second_both_orders_are_told() -> None:
+    """Each with what would give it: the line of the first in one branch, that of the second in the other."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        arrays = [device.zeros(1, np.int32) for _ in range(3)]
+        await device.wait()
+        await hand_over_a_slot(*arrays)
+
+    atops.run(main, EmulatorOptions(detect=True, clock="virtual"))
+    fill, write, wait, copy = (
+        f"line {hand_over_a_slot.__code__.co_firstlineno + nth} of test_advice.py" for nth in range(5, 9)
+    )
+    assert (
+        f"the wait for a value at {wait} was met by {write}: where {fill} is to come first, wait for a value that "
+        f"nothing writes before that is over; where {copy} is, have producer wait, before {fill}, for a value that "
+        f"consumer writes behind {copy}"
+    ) in atops.report().races[0].advice
+
+
 @every(
     "program, says",
     [

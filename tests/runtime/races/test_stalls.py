@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import atops
+from atops import kernels as k
 from atops.errors import HostCallFailure, WouldDeadlock
 from atops.runtime.queues import deadlock
 from atops.runtime.races.stalls import LOST
@@ -159,6 +160,34 @@ def test_a_deadlock_says_which_commands_would_store_the_words() -> None:
     sides = {side.actor: side.what for side in (race.first, race.second)}
     assert "to be stored by <Completion 8: write_value on two, pending> behind <Completion 7" in sides["one"]
     assert "to be stored by <Completion 6: write_value on one, pending> behind <Completion 5" in sides["two"]
+
+
+@k.kernel
+async def asks(signal: np.int32) -> None:
+    """Keep a cluster until the signal is written."""
+    await k.signal_wait(signal, 1)
+
+
+@k.kernel
+def answers(signal: np.int32) -> None:
+    """Write what the other kernel waits for."""
+    k.signal_write(signal, 1)
+
+
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_a_launch_that_has_no_cluster_waits_for_one(cooperative: bool) -> None:
+    """It does not run; the kernel that holds them is named, and the advice is about clusters."""
+
+    async def program(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+        signal = device.signals.allocate()
+        one.launch(asks, (1 if cooperative else 2, 1), signal)
+        await two.launch(answers, (2 if cooperative else 1, 1), signal, cooperative=cooperative)
+
+    race = report_of(program).races[0]
+    what = {side.actor: side.what for side in (race.first, race.second)}["two"]
+    wanted = "2 clusters at once: cluster 0 is" if cooperative else "a cluster: both are"
+    assert f"kernel answers (command 4) waits for {wanted} held by kernel asks of one (test_stalls.py:" in what
+    assert "runs kernel" not in what and "enqueue it before the kernel that waits" in race.advice
 
 
 class Tell(logging.Handler):
