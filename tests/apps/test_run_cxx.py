@@ -17,7 +17,7 @@ from tests.apps.test_run import atops_run, python
 from tests.runtime.child import environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cxx"
-HEADERS = ("tops/tops_runtime.h", "tops/topsrtc.h", "cstdio", "thread", "vector", "atomic")
+HEADERS = ("tops/tops_runtime.h", "tops/topsrtc.h", "cstdio", "cstdlib", "thread", "vector", "atomic")
 HEAD = "".join(f"#include <{each}>\n" for each in HEADERS)
 KERNELS = """
 extern __shared__ float page[];
@@ -39,7 +39,7 @@ struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
 """
 PROGRAMS = {  # what main does, what comes out, and the exit code
-    "arguments": ("printf(\"%d %s %s\\n\", argc, argv[1], argv[2]); return 7;", "3 one two\n", 7),
+    "arguments": ("printf(\"%d %s %s\\n\", argc, argv[1], argv[2]); return 7;", "4 one two\n", 7),
     "host threads": (
         """std::atomic<int> right{0}; std::vector<std::thread> all;
         for (int t = 0; t < 4; ++t) all.emplace_back([&] {
@@ -186,13 +186,22 @@ def _compiler(compiler: None) -> None:
     pass
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with one program that is all of them, so that it is compiled once: its last argument chooses."""
+    made = tmp_path_factory.mktemp("programs")
+    cases = "".join(f"case {at}: {{ {body} break; }}\n" for at, (body, _, _) in enumerate(PROGRAMS.values()))
+    main = f"int main(int argc, char **argv) {{ switch (atoi(argv[3])) {{ {cases} }} }}\n"
+    (made / "program.cpp").write_text(f"{HEAD}{KERNELS}{main}")
+    return made
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_runs(name: str, tmp_path: Path) -> None:
+def test_a_program_runs(name: str, folder: Path) -> None:
     """Its output and its exit code are those of the program."""
-    body, says, code = PROGRAMS[name]
-    (tmp_path / "program.cpp").write_text(f"{HEAD}{KERNELS}int main(int argc, char **argv) {{ {body} }}\n")
-    ended = atops_run("program.cpp", "one", "two", cwd=tmp_path)
+    _, says, code = PROGRAMS[name]
+    ended = atops_run("program.cpp", "one", "two", str(list(PROGRAMS).index(name)), cwd=folder)
     assert ended.returncode == code, ended.stderr
     assert re.fullmatch(says, ended.stdout), ended.stdout + ended.stderr
 
