@@ -71,8 +71,8 @@ async def never_again() -> None:
 
 @every("program, schedules, how", [
     (rare, 400, {"arguments": (3,)}),
-    (rare, 2000, {"arguments": (5,)}),
-    (rare, 3000, {"arguments": (8,)}),
+    (rare, 1000, {"arguments": (5,)}),
+    (rare, 700, {"arguments": (8,)}),
     (rare, 300, {"arguments": (4,), "seed": 70}),
     (rare, 200, {"arguments": (8,), "same_result": True}),
     (rare, 1, {"arguments": (3,)}),
@@ -84,6 +84,17 @@ async def never_again() -> None:
 ])  # fmt: skip
 def test_the_report_is_that_of_one_process(client: Any, program: Any, schedules: int, how: dict[str, Any]) -> None:
     """Verdict, runs, schedule and picture."""
+    _compare(client, program, schedules, how)
+
+
+@pytest.mark.soak
+@every("schedules, length", [(6000, 5), (3000, 8)])
+def test_the_report_of_many_schedules_is_that_of_one_process(client: Any, schedules: int, length: int) -> None:
+    """With a failure that only the 5309th finds, and with none."""
+    _compare(client, rare, schedules, {"arguments": (length,)})
+
+
+def _compare(client: Any, program: Any, schedules: int, how: dict[str, Any]) -> None:
     here = atops.check(program, schedules, **how)
     there = atops.check(program, schedules, client=client, **how)
     assert str(there) == str(here)

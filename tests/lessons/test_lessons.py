@@ -40,6 +40,8 @@ from tests.notebooks.runner import KERNELS, Kernel, run, text_of
 LESSONS = {source.name: source for source in sources()}
 LEAST = 100  # of solutions with one thing wrong
 each = pytest.mark.parametrize("name", LESSONS)
+ALL = tuple(range(1, len(LESSONS) + 1))
+KERNEL_NAMES = [kernel.name for kernel in KERNELS]
 NO_VALUES_OF_A_HOST = (5, 6, 7, 8, 12)  # the numbers of those that finish a kernel, or get no values
 each_judged = pytest.mark.parametrize(  # a verdict stands on hundreds of schedules: `make check` asks for one only
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (place > 0)) for place, name in enumerate(LESSONS)]
@@ -239,21 +241,33 @@ def test_copies_are_graded(name: str, suffix: str, tmp_path: Path):
         assert (found.lesson, found.passed, found.question) == (name, solved, None), found.text
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_solved_notebooks_run(kernel: Kernel, tmp_path: Path):
-    """One behind the other in one kernel, from the first cell to the last, and their checks pass."""
+def _run_solved(kernel: Kernel, tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    """Run the notebooks of these lessons one behind the other in one kernel."""
     import nbformat
 
-    notebooks = [nbformat.reads(source.as_notebook(solved=True), as_version=4) for source in LESSONS.values()]
+    chosen = [source for source in LESSONS.values() if source.number in numbers]
+    notebooks = [nbformat.reads(source.as_notebook(solved=True), as_version=4) for source in chosen]
     whole = notebooks[0]
     whole.cells = [cell for notebook in notebooks for cell in notebook.cells]
     for number, cell in enumerate(whole.cells):
         cell.id = f"cell{number}"
     assert run(whole, kernel, ATOPS_PROGRESS=str(tmp_path / "progress.json")) == []
     checks = [text_of(cell) for cell in whole.cells if cell.source.startswith("lesson.check(")]
-    assert ["passed" in said for said in checks] == [True] * len(LESSONS), checks
+    assert ["passed" in said for said in checks] == [True] * len(numbers), checks
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("kernel", "numbers"), [(KERNELS[0], ALL), (KERNELS[1], (1, 6, 9, 12))], ids=KERNEL_NAMES)
+def test_solved_notebooks_run(kernel: Kernel, numbers: tuple[int, ...], tmp_path: Path):
+    """From the first cell to the last, and their checks pass; those of the older kernel are each of another form."""
+    _run_solved(kernel, tmp_path, numbers)
+
+
+@pytest.mark.soak
+def test_all_solved_notebooks_run_in_the_older_kernel(tmp_path: Path):
+    """The others, too."""
+    _run_solved(KERNELS[1], tmp_path, ALL)
 
 
 @pytest.mark.slow

@@ -562,12 +562,15 @@ def test_a_loop_that_is_closed_under_every_wait(loop: Any) -> None:
         assert works(driver)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif("ATOPS_ON_UVLOOP" in os.environ, reason="this is the process of its own")
-def test_uvloop_in_a_process_of_its_own() -> None:
+@pytest.mark.parametrize("which", [
+    pytest.param("on_uvloop and not cancelled", marks=pytest.mark.slow, id="once"),
+    pytest.param("on_uvloop and cancelled", marks=pytest.mark.soak, id="then cancelled"),
+])  # fmt: skip
+def test_uvloop_in_a_process_of_its_own(which: str) -> None:
     """The tests on loops hold on uvloop too; its C code stays out of the process that runs the other tests."""
     plugins = ("-p", "no:xdist", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", "on_uvloop", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", which, __file__]
     done = subprocess.run(command, env={**os.environ, "ATOPS_ON_UVLOOP": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
