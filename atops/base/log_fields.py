@@ -13,7 +13,7 @@ from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-__all__ = ("FIELDS", "Log", "get_logger", "message_of", "said_of")
+__all__ = ("FIELDS", "Log", "first_line", "get_logger", "message_of", "said_of")
 
 # On every record of a logger `atops.*`, None where it is not known or has no meaning.
 FIELDS: Final[dict[str, str]] = {
@@ -87,6 +87,11 @@ def said_of(thing: object) -> str:
 def message_of(error: BaseException) -> str:
     """Return the message of an exception of the program's, or its type's name, as `said_of`."""
     return _told(str, error)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception's message."""
+    return message_of(error).partition("\n")[0]
 
 
 def _told(how: Callable[[Any], str], thing: object) -> str:

@@ -329,7 +329,7 @@ class Watching:
 
 def classified(error: BaseException) -> Failure:
     """Return what kind of failure an exception is, and its first line with the place in the program."""
-    inner = list(_causes(error))
+    inner = [each for each in _causes(error) if not _is_of_a_failure(each)]
     kind = "exception"
     if any(isinstance(each, StepLimit) for each in inner):
         kind = "step limit"
@@ -343,8 +343,8 @@ def classified(error: BaseException) -> Failure:
     while True:
         if isinstance(first, BaseExceptionGroup):  # whose own text counts its exceptions
             first = first.exceptions[0]
-        elif isinstance(first, PriorLaunchFailure) and first.__cause__ is not None:  # of a command that was skipped
-            first = first.__cause__
+        elif isinstance(first, PriorLaunchFailure | WouldDeadlock) and first.__cause__ is not None:
+            first = first.__cause__  # why a command was skipped
         else:
             break
     said = message_of(first).strip().splitlines()
@@ -354,6 +354,11 @@ def classified(error: BaseException) -> Failure:
     if kind == "step limit":  # what else stands is what tells two such runs apart
         places = tuple({each.standing: None for each in inner if isinstance(each, StepLimit) and each.standing})
     return Failure(kind, f"{text} ({place})" if place and place not in text else text, error, places)
+
+
+def _is_of_a_failure(error: BaseException) -> bool:
+    """Whether a wait cannot end because a stream failed before, and skipped what would have ended it."""
+    return isinstance(error, WouldDeadlock) and error.__cause__ is not None
 
 
 def _comes_of_races(failure: Failure) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from atops.base.agenda import Agenda
     from atops.base.choice import Name
+    from atops.base.errors import AtopsError
     from atops.base.waiting.parking_lot import Waiter
     from atops.device.copy_engine import Direction
     from atops.device.races.race import Access
@@ -226,12 +227,15 @@ class Executor(ABC):
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not: perhaps it polls."""
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
+    def stalled(
+        self, report: str, timers: int, outside: list[object], cause: AtopsError | None
+    ) -> list[Access] | None:  # fmt: skip
         """End the awaits of a program that can never go on: every stream stands still, as the report says.
 
         Returns where its tasks wait, or None where it did not: where threads run, one of them may still go on.
 
         `timers` are the driver's own that end nothing, `outside` what streams wait for outside of the board.
+        `cause` is the failure after which a stream skipped what one of them waits for, if that is so.
         """
         return None
 

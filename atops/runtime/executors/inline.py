@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any
 
 from atops.base.clock import VirtualClock
-from atops.base.errors import IllegalState, StepLimit, WouldDeadlock
+from atops.base.errors import AtopsError, IllegalState, StepLimit, WouldDeadlock
+from atops.base.log_fields import first_line
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.parking_lot import seconds
 from atops.device.races.race import Access
@@ -246,7 +247,9 @@ class InlineExecutor(Executor):
                 "run that could end it"
             )
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> list[Access] | None:
+    def stalled(
+        self, report: str, timers: int, outside: list[object], cause: AtopsError | None
+    ) -> list[Access] | None:  # fmt: skip
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
 
         A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
@@ -261,9 +264,12 @@ class InlineExecutor(Executor):
         if None in waits or (others and not all(map(self._stands, (*waits, *futures)))):
             return None
         sides = sides_of(tasks)
+        before = "" if cause is None else f"after a failure, {first_line(cause)}, "
         for each in waits:
             if isinstance(each, TaskWaiter):
-                each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
+                error = WouldDeadlock(f"{before}nothing is left to run that could end this wait; {report}")
+                error.__cause__ = cause
+                each.fail(error)
         return sides
 
     def _stands(self, wait: object) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from atops.base.choice import Name
-from atops.base.errors import WouldDeadlock
-from atops.base.log_fields import get_logger
+from atops.base.errors import AtopsError, WouldDeadlock
+from atops.base.log_fields import first_line, get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
 from atops.runtime.commands.awaited import WaitAwaited
@@ -26,7 +28,7 @@ from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import ROWS
-from atops.runtime.core.completion import Completion, driver_fields, fields_of
+from atops.runtime.core.completion import Completion, driver_fields, fields_of, verb
 from atops.runtime.executors.executor import HERE
 from atops.runtime.queues.host_functions import Stand, behind, is_host_function, stands
 
@@ -39,6 +41,7 @@ __all__ = ("StallWatch", "check_awaiting", "check_blocking", "why")
 log = get_logger("atops.stall")
 
 PATIENCE_NS = 1_000_000_000
+SKIPPED = 64  # commands, the newest, that a stream skipped after a failure
 SHOWN = 3  # of the commands that would store to a word
 
 
@@ -351,6 +354,28 @@ def _held_by(item: Completion, holders: Mapping[int, Grid]) -> str:
     return ", ".join(words)
 
 
+class _Skipped(NamedTuple):
+    """A command that would have stored something, and was skipped after a failure of its stream."""
+
+    what: str
+    stores: tuple[tuple[ref[object], int, int], ...]
+    said: str  # by the failure
+    failure: ref[AtopsError]  # it has the frames of the program
+
+    def stores_to(self, wait: WaitValue) -> bool:
+        """Whether it would have stored to the word that is waited for."""
+        start, stop = wait.offset, wait.offset + wait.width // 8
+        return any(memory() is wait.src and low < stop and start < high for memory, low, high in self.stores)
+
+
+def _stores(item: Completion) -> list[tuple[object, int, int]]:
+    """Return which bytes a command stores, as far as that is known."""
+    kind = item.command.__class__
+    if kind in (Alloc, Free):
+        return []
+    return [(memory, low, high) for memory, low, high, write in ROWS[kind].touches(item.command) if write]
+
+
 def _writers_to_come(item: Completion, wait: WaitValue) -> str:
     """Say which commands that are enqueued would store to a word that is waited for, as far as that is known."""
     start, stop = wait.offset, wait.offset + wait.width // 8
@@ -360,13 +385,12 @@ def _writers_to_come(item: Completion, wait: WaitValue) -> str:
         for stream in [*context.active]
         for pending in [stream.pending()]
         for each in pending
-        if each.command.__class__ not in (Alloc, Free) and any(
-            write and memory is wait.src and low < stop and start < high
-            for memory, low, high, write in ROWS[each.command.__class__].touches(each.command)
-        )
+        if any(memory is wait.src and low < stop and start < high for memory, low, high in _stores(each))
     ]
     if not writers:
-        return "; no command that is enqueued stores there"
+        if (skipped := item.queue.board.stall.skipped_for(wait)) is None:
+            return "; no command that is enqueued stores there"
+        return f"; {skipped.what} would have stored there, and was skipped after a failure: {skipped.said}"
     more = f" and {len(writers) - SHOWN} more" if len(writers) > SHOWN else ""
     return f"; to be stored by {', '.join(writers[:SHOWN])}{more}"
 
@@ -397,7 +421,19 @@ class StallWatch:
         self._last: tuple[int, ...] = ()
         self._reported: tuple[int, ...] = ()
         self._stands: dict[Completion, Stand] = {}  # of host functions, at the last look
+        self._skipped: deque[_Skipped] = deque(maxlen=SKIPPED)
         self._calls = self._crowd = -1  # how many host calls had begun at the last look, and at the last report
+
+    def note_skipped(self, item: Completion, failure: AtopsError) -> None:
+        """Note that a command is skipped after a failure: others may wait for what it would have stored."""
+        if stores := tuple((ref(memory), low, high) for memory, low, high in _stores(item)):
+            site = "" if item.epoch is None else f", at {item.epoch.site},"
+            what = f"{verb(item)} of {item.queue.label}{site}"
+            self._skipped.append(_Skipped(what, stores, first_line(failure), ref(failure)))
+
+    def skipped_for(self, wait: WaitValue) -> _Skipped | None:
+        """Return the first command that would have stored to a word that is waited for, and was skipped."""
+        return next((each for each in [*self._skipped] if each.stores_to(wait)), None)
 
     def look_later(self) -> None:
         """Start looking. Called when a head parks; cheap when looking already."""
@@ -467,7 +503,9 @@ class StallWatch:
         """
         commands = [item.command for _, item in heads]
         outside = [command.awaited.thing for command in commands if isinstance(command, WaitAwaited)]
-        tasks = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+        skipped = [self.skipped_for(command) for command in commands if isinstance(command, WaitValue)]
+        cause = next((each.failure() for each in skipped if each is not None), None)
+        tasks = self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside, cause)
         sure = tasks is not None
         if (sure or told) and (detector := self._driver.detector) is not None:
             detector.stalled([(item, why(item)) for _, item in heads], perhaps=not sure, tasks=tasks or ())

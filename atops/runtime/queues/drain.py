@@ -134,6 +134,7 @@ class DrainedQueue(StreamQueue):
                 error = item.aborted
                 continue
             if self.failure is not None and not item.duty:
+                board.stall.note_skipped(item, self.failure)
                 said = message_of(self.failure)
                 error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {said}")
                 continue

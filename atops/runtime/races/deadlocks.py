@@ -37,6 +37,7 @@ THREADS: Final = (
     "signal is written before its writer waits for another"
 )
 STREAMS: Final = "enqueue what is waited for before the wait, or in a stream that goes on"
+SKIPPED: Final = "mend the failure: what would have ended the wait was skipped after it"
 WITHIN: Final = "let a task await no stream as long as a coroutine in it waits for what that task holds, or is to set"
 OVERWRITTEN: Final = "what would have ended it was stored, and overwritten before the wait began: see the lost wake-up"
 # Of a kernel in a stream that waits for a signal, by what is told of it.
@@ -79,6 +80,8 @@ def _task_cures(sides: Sequence[Access]) -> list[str]:
 def _of_streams(sides: Sequence[Access]) -> str:
     """Return the advice for streams that stand, and tasks that wait for them or in them."""
     tasks = _task_cures(sides)
+    if any("was skipped after a failure" in side.what for side in sides):
+        return SKIPPED
     if tasks and any("host callable" in side.what for side in sides):
         return WITHIN
     kernels = [side.what for side in sides if "runs kernel" in side.what or "held by kernel" in side.what]

@@ -20,7 +20,7 @@ from trio._core import _run as trios_run
 
 from atops.base.choice import Chooser, Name
 from atops.base.clock import VirtualClock
-from atops.base.errors import NotSupported, WouldDeadlock
+from atops.base.errors import AtopsError, NotSupported, WouldDeadlock
 from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import ADAPTERS
 from atops.base.waiting.trio_loop import TrioLoop
@@ -64,7 +64,9 @@ class TrioExecutor(ScheduledExecutor):
                 raise
             raise steps.error from None  # a task that waits, shielded from its cancellation
 
-    def stalled(self, report: str, timers: int, outside: list[object]) -> None:
+    def stalled(
+        self, report: str, timers: int, outside: list[object], cause: AtopsError | None
+    ) -> None:  # fmt: skip
         """Say that it is not known: where nothing is left to run, the run says so itself."""
 
     def at_rest(self) -> None:

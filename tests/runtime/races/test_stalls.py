@@ -190,6 +190,37 @@ def test_a_launch_that_has_no_cluster_waits_for_one(cooperative: bool) -> None:
     assert "runs kernel" not in what and "enqueue it before the kernel that waits" in race.advice
 
 
+async def a_race_before_the_write(device: atops.Device, one: atops.Stream, two: atops.Stream, word: Word) -> None:
+    slot, out = device.zeros(4, np.int32), device.zeros(4, np.int32)
+    await device.wait()
+    two.copy(out, slot)
+    one.fill(slot, 5)
+    one.write_value(word, 1)
+    await two.wait_value(word, 1)
+
+
+def test_a_wait_that_stands_because_of_a_race_is_told_as_the_race() -> None:
+    """In strict mode the racing command fails, and the store that the wait is for is skipped: the cause comes first."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        one, two = device.create_stream(name="one"), device.create_stream(name="two")
+        word = await zeros(one)
+        await a_race_before_the_write(device, one, two, word)
+
+    options = atops.EmulatorOptions(strict=True, clock="virtual")
+    with pytest.raises(WouldDeadlock, match=r"^after a failure, data race: .*, nothing is left") as caught:
+        atops.run(main, options)
+    assert isinstance(caught.value.__cause__, atops.errors.DataRace)
+    write = f"test_stalls.py:{a_race_before_the_write.__code__.co_firstlineno + 5} in a_race_before_the_write"
+    race, stall = atops.report().races
+    assert race.kind == "data race" and "mend the failure" in stall.advice
+    assert f"write_value (command 5) of one, at {write}, would have stored there, and was skipped" in stall.first.what
+    assert "no command that is enqueued" not in str(stall)
+    failure = atops.check(main, 1, options=atops.EmulatorOptions(strict=True)).failure
+    assert failure is not None and failure.kind == "race" and "data race: " in failure.text
+
+
 class Tell(logging.Handler):
     """Sets an event when a standstill is logged."""
 
