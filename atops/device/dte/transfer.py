@@ -359,6 +359,8 @@ def _accessed(thread: KernelThread, operand: Operand, array: Array, whole: Array
     """Return the part of an operand that a transfer accesses."""
     if type(operand) is Span:
         allocation, space = operand.allocation, operand.space
+        if space is LOCAL and (thread.pieces is None or not thread.pieces.holds(operand.array)):
+            operand.refuse_local(thread)
         start = operand.offset if array is whole and operand.contiguous else None
         if allocation is None and space is not LOCAL and space is not SHARED:
             start = None  # constants

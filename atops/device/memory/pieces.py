@@ -62,6 +62,16 @@ class Pieces:
                 self._memory.used = self.top
         return array, start
 
+    def holds(self, part: Array) -> bool:
+        """Tell whether an array lies in a piece that was taken here."""
+        base = part.base
+        while base.__class__ is np.ndarray:
+            part, base = base, base.base
+        for _, _, piece in self._pieces:  # noqa: SIM110  # at each access where these are looked at
+            if piece() is part:
+                return True
+        return False
+
     def refusal(self, what: str, level: str) -> str:
         """Say why nothing of `what` could be taken of `level`, "L1" or "L2"."""
         used = self._floor + sum(stop - start for start, stop, _ in self._pieces)

@@ -19,7 +19,7 @@ from atops.base.dtypes import DType, DTypeLike, as_dtype, element_name, kernel_d
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.cost import ThreadCost
-from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
+from atops.device.exec.thread import KernelThread, current_thread, get_slot, maybe_current_thread
 from atops.device.geometry import Array, Key, Shaped, Space, is_basic
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
@@ -29,7 +29,7 @@ __all__ = ("FREE_THREADED", "ElementType", "Operand", "Span", "SpanAccess", "che
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _new_span = object.__new__
-GLOBAL = Space.GLOBAL  # an enumeration's member takes long to find
+GLOBAL, LOCAL = Space.GLOBAL, Space.LOCAL  # an enumeration's member takes long to find
 
 # The element type that `Span[np.float32]` tells to a type checker. With its default `Span` alone is complete, too.
 if TYPE_CHECKING:
@@ -186,7 +186,8 @@ class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):
         virtual clock it takes time unless `timed` is False or the array escapes.
 
         Raises IllegalAddress naming the thread where the allocation is dead, the chip has no direct access to global
-        memory, or a store goes where kernels only read (constant memory); IllegalState on the host.
+        memory, a store goes where kernels only read (constant memory), or it is local memory of another thread, which
+        is noticed where accesses are looked at; IllegalState on the host.
         """
         cell = get_slot()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
@@ -208,8 +209,18 @@ class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
         if (race := thread.race) is not None:
+            if self.space is LOCAL and ((pieces := thread.pieces) is None or not pieces.holds(self.array)):
+                self.refuse_local(thread)
             race.access(kind, self, key, value)
         return self.array
+
+    def refuse_local(self, thread: KernelThread) -> None:
+        """Raise IllegalAddress, if it has any bytes: they lie in an L1, and are not the thread's."""
+        if self.array.nbytes:
+            raise IllegalAddress(
+                f"{thread} at {caller()}: {self!r} is k.local memory of another thread, or of one that has ended; only "
+                "the thread that took it may use it"
+            )
 
     def _take_time(self, cost: ThreadCost, key: Key) -> None:
         """Move the thread's clock on by an access to the part at `key`."""

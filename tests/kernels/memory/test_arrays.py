@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+import atops
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.chip import POISON
@@ -581,3 +583,57 @@ def test_strict_mode_poisons_what_is_handed_out_again(make_bench: Callable[..., 
             del tile, row
 
     bench.launch(again, (1, 1))
+
+
+async def use(out: Any, memory: Any, how: int) -> None:
+    """Read memory: by a load, by one of a view, or by a transfer."""
+    if how < 2:
+        out[0:4] = memory[0] if how else memory.reshape(8)[4:]
+    else:
+        with k.dte_scope() as context:
+            await k.memcpy_async(context, out, memory[1])
+
+
+KEPT: list[Any] = []
+
+
+@k.kernel
+async def hand_on(out, how: np.int32) -> None:
+    """Take local memory in the first thread, and use it in the last one."""
+    if k.threadIdx.x == 0:
+        own = k.local((2, 4), np.int32)
+        own[:] = 7
+        assert own.reshape(8)[3:][0] == own.T[3][1] == 7
+        KEPT.append(own)
+    await k.syncthreads()
+    if k.threadIdx.x == k.blockDim.x - 1:
+        await use(out, KEPT[0], how)
+
+
+@k.kernel
+async def use_later(out, how: np.int32) -> None:
+    """Use what an earlier launch has taken."""
+    k.local((2, 4), np.int32)[:] = 9
+    await use(out, KEPT[0], how)
+
+
+@every("options", [atops.EmulatorOptions(detect=True), atops.EmulatorOptions(strict=True)])
+def test_local_memory_is_for_the_thread_that_took_it(options: atops.EmulatorOptions) -> None:
+    """Where accesses are looked at: in the same launch, and in a later one."""
+
+    async def main(threads: int, how: int) -> None:
+        KEPT.clear()
+        device = atops.Device(0)
+        stream, out = device.create_stream(), device.zeros(4, np.int32)
+        stream.launch(hand_on, (1, threads), out, how)
+        if threads == 1:
+            await stream
+            stream.launch(use_later, (1, 1), out, how)
+        await stream
+
+    for how in range(3):
+        with pytest.raises(LaunchFailure, match=r"use_later .*is k.local memory of another thread, or of one that has"):
+            atops.run(main, options, 1, how)
+        refused = "expected k.local, k.shared or" if how == 2 else "is k.local memory of another thread"
+        with pytest.raises(LaunchFailure, match=f"thread .1,0,0. .*{refused}"):
+            atops.run(main, options, 2, how)
