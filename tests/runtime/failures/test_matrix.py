@@ -498,8 +498,9 @@ def test_every_end_of_every_wait_on_loops(loop: Any, act: Any, twice: bool) -> N
         assert works(driver)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("seed", [
+    pytest.param(seed, marks=pytest.mark.slow if seed is None else pytest.mark.soak) for seed in (None, *range(3, 13))
+])  # fmt: skip
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 @every("wait", WAITS, ids=lambda wait: wait.__name__)
 def test_every_end_of_every_wait_inline(wait: Wait, act: Any, seed: int | None) -> None:
