@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
@@ -49,6 +52,26 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
         return pytester.runpytest_subprocess(*own, *arguments)
 
     return run_file
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> pytest.LineMatcher:
+    """Run all of SHARED as one suite, in one process with the plugin of atops alone, and return what it says."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "pytest.ini").write_text(INI)
+    for name, text in SHARED.items():
+        (folder / f"test_{name}.py").write_text(HEAD + text)
+    changes = {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "_atops_pytest", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=folder, env=os.environ | changes, capture_output=True, text=True, timeout=100)
+    print(done.stdout, done.stderr)
+    return pytest.LineMatcher(done.stdout.splitlines())
+
+
+def outcomes(shared: pytest.LineMatcher, name: str) -> dict[str, int]:
+    """Return how often each outcome came in a file of SHARED."""
+    pattern = rf"^test_{name}\.py::.* (PASSED|FAILED|ERROR|XFAIL)\b.*%\]$"
+    return dict(Counter(found[1].lower() for line in shared.lines if (found := re.match(pattern, line))))
 
 
 BOARDS = """
@@ -107,10 +130,9 @@ def test_workers_of_xdist_have_boards(run: Run):
     run(BOARDS, "-n", "2", others=True).assert_outcomes(passed=9)
 
 
-def test_the_example_of_the_page_passes(run: Run):
+def test_the_example_of_the_page_passes(shared: pytest.LineMatcher):
     """What the how-to page shows is a suite that passes."""
-    text = (ROOT / "docs/howto/test_a_kernel.md").read_text(encoding="utf-8")
-    run(text.partition("```python fragment\n")[2].partition("```")[0]).assert_outcomes(passed=30)
+    assert outcomes(shared, "page") == {"passed": 30}
 
 
 def test_async_tests_in_auto_mode_are_the_other_plugins(run: Run):
@@ -123,9 +145,7 @@ async def test_auto(atops_stream):
     run(text, "-o", "asyncio_mode=auto", others=True).assert_outcomes(passed=1)
 
 
-def test_options_are_a_fixture(run: Run):
-    """A fixture called atops_options takes the place of the plugin's."""
-    text = """
+OPTIONS = """
 @pytest.fixture(params=["gcu210", "gcu300"])
 def atops_options(request):
     return atops.EmulatorOptions(arch=request.param, devices=2, clock="virtual")
@@ -136,7 +156,11 @@ async def test_options(atops_driver, request):
     await asyncio.sleep(3600)
     assert asyncio.get_running_loop().time() - before == 3600
 """
-    run(text).assert_outcomes(passed=2)
+
+
+def test_options_are_a_fixture(shared: pytest.LineMatcher):
+    """A fixture called atops_options takes the place of the plugin's."""
+    assert outcomes(shared, "options") == {"passed": 2}
 
 
 SCHEDULES = """
@@ -213,10 +237,10 @@ def test_no_seeds_are_refused(run: Run):
 
 
 LEAKS = {
-    "KEPT.append(atops_device.allocate(4096))": "4 KiB of memory of device 0 are held; made at test_it.py:*",
-    "KEPT.append(atops.Device(0).zeros(1024))": "4 KiB of memory of device 0 are held; made at test_it.py:*",
-    "KEPT.append(atops_device.host_malloc(1024))": "1 KiB of host memory are held; made at test_it.py:*",
-    "KEPT.append(atops_device.create_stream(name='load'))": "stream 'load' is open; made at test_it.py:* in test_leak",
+    "KEPT.append(atops_device.allocate(4096))": "4 KiB of memory of device 0 are held; made at test_leaks_*.py:*",
+    "KEPT.append(atops.Device(0).zeros(1024))": "4 KiB of memory of device 0 are held; made at test_leaks_*.py:*",
+    "KEPT.append(atops_device.host_malloc(1024))": "1 KiB of host memory are held; made at test_leaks_*.py:*",
+    "KEPT.append(atops_device.create_stream(name='load'))": "stream 'load' is open; made at test_leaks_*:* in test_*",
     "KEPT.append(atops.Driver())": "<Driver *: gcu300 x 1, threaded> is not closed",
     "atops_device.create_stream().call(fail)": "stream ? ended with a failure that was never looked at: fail raised *",
     "atops_device.create_stream(name='s').call(fail).stream.close()": "s ended with a failure that was never looked *",
@@ -224,25 +248,26 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize("own_board", [True, False])
-def test_what_a_test_leaves_is_named_with_its_line(run: Run, own_board: bool):
-    """Memory, streams, drivers and failures, on the test's board and the default one, in the test that left them."""
+def leaks(own_board: bool) -> str:
+    """Return a file with a test for each of LEAKS, and one behind each that leaves nothing."""
     device = "atops_device" if own_board else "no=0"
     make = "" if own_board else "atops_device = atops.Device(0); "
-    tests = [
-        f"def test_leak_{number}({device}):\n    {make}{line}\n\ndef test_between_{number}(): pass\n"
+    return "\n".join(
+        f"def test_{own_board}_{number}({device}):\n    {make}{line}\n\ndef test_between_{number}(): pass\n"
         for number, line in enumerate(LEAKS)
-    ]
-    result = run("\n".join(tests))
-    result.assert_outcomes(passed=2 * len(LEAKS), errors=len(LEAKS))
+    )
+
+
+@pytest.mark.parametrize("own_board", [True, False])
+def test_what_a_test_leaves_is_named_with_its_line(shared: pytest.LineMatcher, own_board: bool):
+    """Memory, streams, drivers and failures, on the test's board and the default one, in the test that left them."""
+    assert outcomes(shared, f"leaks_{own_board}") == {"passed": 2 * len(LEAKS), "error": len(LEAKS)}
     for number, text in enumerate(LEAKS.values()):
-        lines = [f"*ERROR at teardown of test_leak_{number} *", "the test leaves behind:", f"  {text}*"]
-        result.stdout.fnmatch_lines(lines, consecutive=True)
+        lines = [f"*ERROR at teardown of test_{own_board}_{number} *", "the test leaves behind:", f"  {text}*"]
+        shared.fnmatch_lines(lines, consecutive=True)
 
 
-def test_what_led_to_a_leak_is_told_where_details_were_recorded(run: Run):
-    """Memory that was made while details were recorded is told with the functions that called for it."""
-    result = run("""
+DETAILED = """
 def cached(device):
     KEPT.append(device.allocate(4096))
 
@@ -252,15 +277,17 @@ def fill(device):
 def test_leak(atops_driver, atops_device):
     with atops_driver.tracer.detailed():
         fill(atops_device)
-""")
-    result.assert_outcomes(passed=1, errors=1)
-    calls = "test_it.py:* in fill, test_it.py:* in test_leak"
-    result.stdout.fnmatch_lines([f"  4 KiB of * are held; made at test_it.py:* in cached, called at {calls}"])
+"""
 
 
-def test_what_is_no_leak_is_not_told(run: Run):
-    """Cycles, failures that were looked at, what an object of a class holds, failed tests, and what is switched off."""
-    text = """
+def test_what_led_to_a_leak_is_told_where_details_were_recorded(shared: pytest.LineMatcher):
+    """Memory that was made while details were recorded is told with the functions that called for it."""
+    assert outcomes(shared, "detailed") == {"passed": 1, "error": 1}
+    calls = "test_detailed.py:* in fill, test_detailed.py:* in test_leak"
+    shared.fnmatch_lines([f"  4 KiB of * are held; made at test_detailed.py:* in cached, called at {calls}"])
+
+
+NO_LEAK = """
 factor = k.device_variable(np.float32, [3.0])
 
 @k.kernel
@@ -303,7 +330,11 @@ def test_that_fails(atops_device):
     KEPT.append(atops_device.allocate(100))
     raise ValueError
 """
-    run(text).assert_outcomes(passed=6, xfailed=1)
+
+
+def test_what_is_no_leak_is_not_told(shared: pytest.LineMatcher):
+    """Cycles, failures that were looked at, what an object of a class holds, failed tests, and what is switched off."""
+    assert outcomes(shared, "no_leak") == {"passed": 6, "xfail": 1}
 
 
 def test_the_leak_check_is_switched_off_by_the_ini_value_and_on_by_the_marker(run: Run):
@@ -319,11 +350,10 @@ def test_on():
     run(text, "-o", "atops_leak_check=false").assert_outcomes(passed=2, errors=1)
 
 
-def test_work_that_does_not_end_is_named(run: Run):
+def test_work_that_does_not_end_is_named(shared: pytest.LineMatcher):
     """A stream whose work goes on for ever is told with the command that runs."""
-    result = run("def test_it(atops_stream): atops_stream.wait_value(atops_stream.zeros(1, np.int32), 1)\n")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["  stream 'atops_stream' is open, * of its commands not over, the first *wait_value*"])
+    assert outcomes(shared, "endless") == {"passed": 1, "error": 1}
+    shared.fnmatch_lines(["  stream 'atops_stream' is open, * of its commands not over, the first *wait_value*"])
 
 
 def test_the_plugin_is_loaded_without_the_runtime():
@@ -372,10 +402,22 @@ def test_board_of_a_fixture(atops_device):
 """
 
 
-def test_schedules_are_checked_in_one_test(run):
+def test_schedules_are_checked_in_one_test(shared: pytest.LineMatcher):
     """A test that is marked fails with the report; wrong arguments and boards of fixtures are refused."""
-    result = run(CHECKED, "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2, failed=3)
-    result.stdout.fnmatch_lines(["*test_wrong fails under *", "*EmulatorOptions(schedule=*"])
-    result.stdout.fnmatch_lines(["*schedules is 0; expected a whole number, 1 or more*"])
-    result.stdout.fnmatch_lines(["*take atops.Device(0) in the test instead*"])
+    assert outcomes(shared, "checked") == {"passed": 2, "failed": 3}
+    shared.fnmatch_lines(["*test_wrong fails under *", "*EmulatorOptions(schedule=*"])
+    shared.fnmatch_lines(["*schedules is 0; expected a whole number, 1 or more*"])
+    shared.fnmatch_lines(["*take atops.Device(0) in the test instead*"])
+
+
+PAGE = (ROOT / "docs/howto/test_a_kernel.md").read_text(encoding="utf-8")
+SHARED = {  # suites for one process, by the names of their files
+    "page": PAGE.partition("```python fragment\n")[2].partition("```")[0],
+    "options": OPTIONS,
+    "leaks_True": leaks(own_board=True),
+    "leaks_False": leaks(own_board=False),
+    "detailed": DETAILED,
+    "no_leak": NO_LEAK,
+    "endless": "def test_it(atops_stream): atops_stream.wait_value(atops_stream.zeros(1, np.int32), 1)\n",
+    "checked": CHECKED,
+}
