@@ -39,12 +39,14 @@ def short(name: Name, others: Collection[Name] = ()) -> str:
 
 @lru_cache(maxsize=4096)
 def owner(name: Name) -> Name:
-    """Return the actor that a name belongs to: a transfer to its thread, an engine's step to its stream, and so on."""
+    """Return the actor that a name belongs to: a transfer to its thread, a copy to its stream, and so on."""
     match name:
         case ("transfer", launch, block, thread, _):
             return "thread", launch, block, thread
         case ("engine" | "callback" | "timer" | "step", str(maker), int()) if " " in maker:
             return named(maker)
+        case ("stream", device, number, _):  # another step of it, ready beside the first
+            return "stream", device, number
         case _:
             return name
 

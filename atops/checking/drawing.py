@@ -65,7 +65,7 @@ def _turns(names: Sequence[Name], places: Sequence[str], forced: Collection[int]
     for at, name in enumerate(names):
         lane = owner(name)
         place = places[at] if at < len(places) else ""
-        if not place and lane != name:
+        if not place and lane[0] != name[0]:
             place = f"DTE {name[-1]}" if name[0] == "transfer" else f"{name[0]} {name[-1]}"
         if found and found[-1][1] == lane and at not in forced:
             start, _, count, is_forced, where = found[-1]

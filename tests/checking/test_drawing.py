@@ -19,3 +19,6 @@ def test_a_long_place_keeps_its_line() -> None:
 def test_a_second_step_of_a_stream_is_told_as_the_stream() -> None:
     """Its name has a number behind it, to be another one while both are ready."""
     assert told(("stream", 0, 4, 2)) == short(("stream", 0, 4, 2)) == "stream 4"
+    lines = drawing([("stream", 0, 3), ("stream", 0, 4, 2), ("stream", 0, 4), ("time", "goes on")])
+    assert lines[0].split() == ["stream", "3", "stream", "4", "time", "goes", "on"]
+    assert lines[2].split() == ["2", "|", "*", "x", "2", "|"]
