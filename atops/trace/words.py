@@ -53,8 +53,8 @@ class Table(NamedTuple):
 def format_ns(ns: int) -> str:
     """Return a time with three digits and its unit: 0 ns, 1.5 µs, 20 ms, 3.25 s."""
     for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if abs(ns) >= scale:
-            value = ns / scale
+        value = ns / scale
+        if abs(value) >= 0.9995:  # which is 1 with three digits
             digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
             text = f"{value:.{digits}f}"
             return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"

@@ -145,8 +145,11 @@ def test_sentences_tell_the_same_story() -> None:
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(0, "0 ns"), (99, "99 ns"), (1500, "1.5 µs"), (2 * 10**7, "20 ms"), (123_456, "123 µs"), (325 * 10**7, "3.25 s")],
-)
+    [
+        (0, "0 ns"), (99, "99 ns"), (1500, "1.5 µs"), (2 * 10**7, "20 ms"), (123_456, "123 µs"),
+        (325 * 10**7, "3.25 s"), (999_499, "999 µs"), (999_500, "1 ms"), (999_999_999, "1 s"), (-999_999, "-1 ms"),
+    ],
+)  # fmt: skip
 def test_times_are_short(ns: int, text: str) -> None:
     """Times have about three digits and a unit."""
     assert format_ns(ns) == text

@@ -190,4 +190,5 @@ def test_the_note_tells_what_is_drawn_together() -> None:
     assert note(apart[:1], 960) == "1 record"
     close = [record(20 + number, Kind.COPY_H2D, 2, 2 * number, 2 * number + 1, engine=0) for number in range(3)]
     assert note([*apart, *close], 960) == "15 records, some drawn together"
-    assert note([record(number, Kind.FILL, 1, number, number + 1) for number in range(5000)], 100).endswith(" shapes")
+    dense = [record(number, Kind.FILL, 1, number, number + 1) for number in range(5000)]
+    assert note(dense, 100).endswith(" to 1 shape")

@@ -12,6 +12,7 @@ from atops_widgets.cluster_grid.history import History
 from atops_widgets.cluster_grid.scene import sections
 from atops_widgets.cluster_grid.words import counts, numbers, stuck, waits
 from tests.widgets.cluster_grid_traces import deadlocked, divergent, summing
+from tests.widgets.traces import double_buffering
 
 HERE = "cluster_grid_traces.py"
 
@@ -28,6 +29,13 @@ def told(trace: Trace, position: int | None = None) -> tuple[list[str], str]:
 def by_hand(*steps: tuple[int, int, ThreadState, int]) -> Trace:
     """Return a trace of one launch with these steps: block, thread, turn, number."""
     return Trace((), steps=tuple(ThreadEvent(at, 7, *step) for at, step in enumerate(steps)))
+
+
+def test_a_trace_without_a_launch_says_so() -> None:
+    """It is not told to record threads, of which it would have none."""
+    widgets = ClusterGrid(Trace()), ClusterGrid(double_buffering())
+    none, threads = (each.scene(each.window).told["say"] for each in widgets)
+    assert none == "This trace holds no launch of a kernel." and "threads=True" in threads
 
 
 def test_numbers_read_as_people_write_them() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import atops
-from atops.base.trace.records import Kind, Trace
+from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 from atops_widgets import Dashboard, Feed, Queues, Timeline
+from atops_widgets.drawing.scene import Window
 from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host
@@ -352,6 +354,23 @@ def test_picture(host: Host, theme: str) -> None:
     assert shown.get("getComputedStyle(view.root).backgroundColor") == {
         "light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)",
     }[theme]  # fmt: skip
+
+
+def test_the_margin_of_labels_leaves_a_narrow_picture_its_room() -> None:
+    """It takes 150 pixels of a wide picture, and at most three tenths of a narrow one."""
+    assert 'x="150.0"' in Timeline(double_buffering()).to_svg()
+    narrow = Timeline(double_buffering()).to_svg(width=400)
+    assert min(float(x) for x in re.findall(r'<rect x="([\d.]+)"[^>]*var\(--band\)', narrow)) <= 120
+
+
+def test_short_and_narrow_labels_say_what_is() -> None:
+    """No time before 0 is on an axis, the length told is that of what ran, and one shape is no "shapes"."""
+    short = Timeline(Trace((TraceRecord(0, Kind.FILL, 0, 1, 0, 0, 1, Status.DONE),))).to_svg()
+    assert "1 record in 1 ns" in short and "-1 ns" not in short
+    many = [TraceRecord(n, Kind.LAUNCH, 0, 1, n, n, n + 1, Status.DONE) for n in range(1000)]
+    many.append(TraceRecord(1000, Kind.LAUNCH, 0, 1, 10**6, 10**6, 10**6, Status.DONE))
+    note = Timeline(Trace(tuple(many))).scene(Window(start_ns=0, end_ns=500_000, width=100)).told["note"]
+    assert note == "1,000 records, thinned to 1 shape"
 
 
 def test_what_has_no_records_has_no_axis():

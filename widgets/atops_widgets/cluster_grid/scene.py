@@ -224,6 +224,8 @@ class Stage:
     def _say(self, told: Mapping[str, Any], history: History, position: int) -> str:
         if not history.count:
             if not self.feed.live:
+                if not (self.feed.records["kind"] == Kind.LAUNCH).any():
+                    return "This trace holds no launch of a kernel."
                 return "This trace holds no steps of kernel threads: record it with tracer.detailed(threads=True)."
             if self.feed.tells_steps:
                 return "Kernel threads are traced; their steps appear with the next launch."

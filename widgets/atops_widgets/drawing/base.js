@@ -60,7 +60,7 @@ export function around(from, to, seq, through) {
 export function formatNs(ns, step) {
   for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
     const value = ns / scale, digits = Math.ceil(Math.log10(scale / step) - 1e-9);
-    if (Math.abs(value) >= 1) return `${+(step ? value.toFixed(Math.max(0, digits)) : value.toPrecision(3))} ${unit}`;
+    if (Math.abs(value) >= (step ? 1 : 0.9995)) return `${+(step ? value.toFixed(Math.max(0, digits)) : value.toPrecision(3))} ${unit}`;
   }
   return `${Math.round(ns)} ns`;
 }
@@ -445,7 +445,7 @@ class View {
   }
 
   drawLegend() {
-    const own = this.table.kinds.length, kinds = [...(this.scene.kinds || []), ...(this.scene.signs || []).map((i) => own + i)];
+    const own = this.table.kinds.length, kinds = [...(this.scene.kinds || []), ...(this.spec.signs?.(this) || []).map((i) => own + i)];
     const key = kinds.join();
     if (this.legend.dataset.kinds === key) return;
     this.legend.dataset.kinds = key;

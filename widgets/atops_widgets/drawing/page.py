@@ -46,9 +46,9 @@ METHOD: Final = re.compile(r"^ +(\w+)\(.*\{$", re.MULTILINE)
 WORD: Final = re.compile(r"\w+")
 # One name in brackets before an arrow, which needs none; and what keeps a name, for which another word does as well.
 LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst (?=[\w$\[{])")
-MOST: Final = {  # names that no property has
+MOST: Final = {  # names that no property has, and constants; "$m" is Math
     "view": "$", "event": "_", "rect": "$_", "showAll": "$a", "timeAt": "$t", "nextRaced": "$r", "listenToWheel": "$w",
-    "strong": "$s", "within": "$i",
+    "strong": "$s", "within": "$i", "Math": "$m", "true": "!0", "false": "!1",
 }  # fmt: skip
 CONSTANT: Final = re.compile(r"\b([A-Z][A-Z_]{3,}) = ")
 TRAILING: Final = re.compile(r",(?=\n[\])}])")
@@ -69,7 +69,8 @@ def _small(text: str) -> str:
     shorter = _shorter(text)
     bare = SIGN.sub(lambda match: match[1] or match[2] or match[3] or "", bare)
     bare = NAME.sub(lambda match: shorter.get(match[0], match[0]), bare)
-    return LONGER.sub(lambda match: f"{match[1]}=>" if match[1] else "let ", bare)
+    bare = LONGER.sub(lambda match: f"{match[1]}=>" if match[1] else "let ", bare)
+    return f"let $m=Math;{bare}" if "$m." in bare else bare
 
 
 def _shorter(text: str) -> dict[str, str]:

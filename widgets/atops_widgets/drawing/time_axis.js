@@ -43,10 +43,10 @@ export function ticks(start, end, width, room = 90) {
   return found;
 }
 
-// Grid lines of a time axis from `top` to `bottom`, texts at `y` where they have room, and what is left of folded gaps.
+// Grid lines of a time axis, none before 0, from `top` to `bottom`, texts at `y` where they have room, and what is left of folded gaps.
 export function drawAxis(view, start, end, x, y, top, bottom) {
   const gaps = gapsOf(view).filter(([from, to]) => to > start && from < end);
-  const edges = [start, ...gaps.flat(), end], moments = [];
+  const edges = [Math.max(0, start), ...gaps.flat(), end], moments = [];
   for (let i = 0; i < edges.length; i += 2) moments.push(...ticks(edges[i], edges[i + 1], x(edges[i + 1]) - x(edges[i])));
   const step = Math.min(...moments.slice(1).map((at, i) => at - moments[i]));
   let free = 0;

@@ -150,7 +150,7 @@ class MemoryPicture:
         return "This trace tells of no memory: record it with tracer.detailed()."
 
     def _note(self, ranges: int, shapes: int) -> str:
-        text = plural(ranges, "range") + (f", thinned to {shapes:,} shapes" if shapes < ranges else "")
+        text = plural(ranges, "range") + (f", thinned to {plural(shapes, 'shape')}" if shapes < ranges else "")
         lost = self.history.lost + self.history.forgotten
         return text + (f", {lost:,} changes no longer known" if lost else "")
 

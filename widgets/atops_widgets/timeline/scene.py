@@ -80,7 +80,7 @@ class Timetable:
             "figures": sentence,
             "path": asked,
         }
-        length = format_ns(span[1] - span[0])
+        length = format_ns(max(0, min(span[1], axis.last) - max(span[0], axis.first)))  # without margins
         nothing = NOTHING_YET if feed.live else "no records"
         told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else nothing
         if self.feed.races:
@@ -303,7 +303,7 @@ def _both(one: dict[str, Column], other: dict[str, Column]) -> dict[str, Column]
 def _thinned(shapes: Shapes, count: int) -> str:
     """Return how much stands together in one shape, in words; empty where each record is drawn on its own."""
     if len(shapes) < count:
-        return f", thinned to {len(shapes):,} shapes"
+        return f", thinned to {plural(len(shapes), 'shape')}"
     return ", some drawn together" if (shapes.index < 0).any() else ""
 
 

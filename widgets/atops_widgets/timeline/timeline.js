@@ -3,7 +3,7 @@ import { clickGap, drawAxis, drawCursor, momentAt, placing, toggleGaps } from ".
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
-const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
+const TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
 const LEAST_NS = 4;
 
 // A window of time, zoomed by a factor about a moment that stays where it is. `span` is all there is.
@@ -57,6 +57,10 @@ function pin(view, row) {
 // The row of what is selected; without a selection undefined.
 const chosenRow = (view) => view.scene.rows[view.rects.find(({seq}) => seq >= 0 && seq === view.marks.seq)?.row];
 
+// Where the rows begin, right of their names, and how wide they are.
+const edgeOf = (view) => Math.min(150, view.width * 0.28);
+const roomOf = (view) => view.width - edgeOf(view) - RIGHT;
+
 function fill(view, [start, end]) {
   view.win = {start, end};
 }
@@ -64,17 +68,17 @@ function fill(view, [start, end]) {
 // The window on the axis, and how many pixels a nanosecond there has.
 function shownOf(view, place = placing(view)) {
   const start = place(view.win.start), end = place(view.win.end);
-  return {start, end, scale: (view.width - MARGIN - RIGHT) / Math.max(end - start, 1e-9)};
+  return {start, end, scale: roomOf(view) / Math.max(end - start, 1e-9)};
 }
 
 function xOf(view) {
   const place = placing(view), {start, scale} = shownOf(view, place);
-  return (at) => MARGIN + (place(at) - start) * scale;
+  return (at) => edgeOf(view) + (place(at) - start) * scale;
 }
 
 function timeAt(view, x) {
   const {start, scale} = shownOf(view);
-  return momentAt(view, start + (x - MARGIN) / scale);
+  return momentAt(view, start + (x - edgeOf(view)) / scale);
 }
 
 // Move the window as `act` says of where it is on the axis, and of all there is.
@@ -128,6 +132,7 @@ function showLast(view) {
 function togglePath(view) {
   view.path = !view.path;
   view.pathButton.setAttribute("aria-pressed", view.path);
+  view.drawLegend();
   view.ask();
 }
 
@@ -149,23 +154,23 @@ function drawRows(view, places) {
     if (ordinal !== device) {
       const [y, height] = folded ? [top, ROW] : [top - HEAD, HEAD];
       view.write(folded ? "▸" : "▾", 6, y + height / 2, 12, "quiet");
-      view.write(name, 18, y + height / 2, MARGIN - 26, "ink", BOLD);
+      view.write(name, 18, y + height / 2, edgeOf(view) - 26, "ink", BOLD);
       view.heads.push([y, y + height, () => fold(view, ordinal)]);
     } else if (folded) return;
     device = ordinal;
-    if (number % 2 === 0) view.fillBox("band", MARGIN, top, view.width - MARGIN - RIGHT, ROW);
+    if (number % 2 === 0) view.fillBox("band", edgeOf(view), top, roomOf(view), ROW);
     if (folded) return;
-    view.write(label, 18, top + ROW / 2, MARGIN - 26, engine ? "quiet" : "ink");
+    view.write(label, 18, top + ROW / 2, edgeOf(view) - 26, engine ? "quiet" : "ink");
     view.heads.push([top, top + ROW, () => pin(view, row)]);
   });
 }
 
 function drawShapes(view, c, x, places) {
   const {row, start, end, kind, failed, count, busy, seq, name, bytes} = view.scene.columns;
-  const right = view.width - RIGHT;
+  const left = edgeOf(view), right = view.width - RIGHT;
   for (let i = 0; i < row.length; i++) {
-    const from = Math.max(MARGIN, x(start[i])), to = Math.min(right, x(end[i]));
-    if (to < MARGIN || from > right) continue;
+    const from = Math.max(left, x(start[i])), to = Math.min(right, x(end[i]));
+    if (to < left || from > right) continue;
     const width = Math.max(1.5, to - from), one = count[i] <= 1;
     const height = one ? ROW - 4 : Math.max(5, (ROW - 4) * busy[i]);
     const y = places[row[i]] + ROW - 2 - height;
@@ -200,7 +205,7 @@ function drawArrows(view, c, x, places) {
   const chosen = view.marks.seq;
   for (let i = 0; i < tail.length; i++) {
     const [x0, x1, y0, y1] = [x(start[i]), x(end[i]), places[tail[i]] + ROW / 2, places[head[i]] + ROW / 2];
-    if (Math.max(x0, x1) < MARGIN || Math.min(x0, x1) > view.width) continue;
+    if (Math.max(x0, x1) < edgeOf(view) || Math.min(x0, x1) > view.width) continue;
     const strong = chosen === seq[i] || chosen === cause[i];
     c.strokeStyle = c.fillStyle = view.colour(strong ? "select" : "ink");
     c.lineWidth = strong ? 2.5 : 1.2;
@@ -233,7 +238,7 @@ function draw(view, c) {
   drawAxis(view, view.win.start, view.win.end, x, 12, TOP - 8, bottom);
   c.save();
   c.beginPath();
-  c.rect(MARGIN - 2, 0, view.width - MARGIN, bottom);
+  c.rect(edgeOf(view) - 2, 0, view.width - edgeOf(view), bottom);
   c.clip();
   drawShapes(view, c, x, places);
   drawArrows(view, c, x, places);
@@ -252,7 +257,7 @@ function draw(view, c) {
 function listenToPointer(view) {
   const {canvas} = view;
   let held = null;
-  scrubbing(view, (event) => event.offsetY < TOP && event.offsetX >= MARGIN, (x) => timeAt(view, x));
+  scrubbing(view, (event) => event.offsetY < TOP && event.offsetX >= edgeOf(view), (x) => timeAt(view, x));
   view.listen(canvas, "pointerdown", (event) => {
     if (!view.scene || view.moved) return;
     held = {x: event.offsetX, win: shownOf(view), measures: event.shiftKey, at: timeAt(view, event.offsetX)};
@@ -372,7 +377,7 @@ export default mount({
   },
   asked: (view) => ({
     ...(view.whole || view.follow ? {} : view.win),
-    width: Math.max(1, Math.round(view.width - MARGIN - RIGHT)),
+    width: Math.max(1, Math.round(roomOf(view))),
     options: {
       follow: view.follow, length: Math.max(1, Math.round(view.win.end - view.win.start)),
       host: view.host, path: view.path, first: view.first || 0, pins: view.pins,
@@ -394,6 +399,7 @@ export default mount({
     if (span.length) move(view, {start: span[0], end: span[1]});
     else showAll(view);
   },
+  signs: (view) => view.scene.signs.filter((i) => !i || view.path),
   span: (view) => view.scene.span,
   shown: ({win}) => [win.start, win.end],
   pages: ({scene}) => [40, scene.first + scene.rows.length + scene.more - 1],
@@ -427,7 +433,7 @@ export default mount({
 
 // The name of a device folds its rows, that of a row keeps it at the top.
 function clickHead(view, {offsetX, offsetY}) {
-  const head = offsetX < MARGIN && view.heads.find(([top, bottom]) => offsetY >= top && offsetY < bottom);
+  const head = offsetX < edgeOf(view) && view.heads.find(([top, bottom]) => offsetY >= top && offsetY < bottom);
   if (head) head[2]();
   return head;
 }

@@ -21,7 +21,8 @@ from atops_widgets.timeline.scene import SHAPE, Timetable, following, sums
 
 __all__ = ("Timeline",)
 
-MARGIN: Final = 150
+MARGIN: Final = 150  # at most, right of the names of the rows
+NARROW: Final = 0.28  # of the width: it takes no more
 TOP: Final = 28
 ROW: Final = 22
 HEAD: Final = 18  # of the line that names a device
@@ -118,7 +119,7 @@ class Timeline(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the whole trace as one `<svg>` element."""
         with self.feed.lock:
-            scene = self.scene(Window(width=max(100, width - MARGIN)))
+            scene = self.scene(Window(width=max(100, width - _edge(width))))
             marks, origin = self.feed.marks(), self.feed.origin_ns
             if marks.cursor_ns is not None:
                 marks = replace(marks, cursor_ns=marks.cursor_ns - origin)
@@ -141,17 +142,23 @@ class Timeline(TraceWidget):
         return "\n".join(parts)
 
 
+def _edge(width: int) -> int:
+    """Return where the rows begin in a drawing so many pixels wide."""
+    return min(MARGIN, int(width * NARROW))
+
+
 def _draw(
     drawing: Drawing, scene: Scene, axis: TimeAxis, texts: list[str], marks: Marks, races: Sequence[Sequence[int | str]]
 ) -> str:
     """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
     told, width = scene.told, drawing.width
+    edge = _edge(width)
     tops, bottom = _tops(told["rows"])
     first, last = (float(axis.place(at)) for at in told["window"])
-    scale = (width - MARGIN - 8) / max(1.0, last - first)
+    scale = (width - edge - 8) / max(1.0, last - first)
 
     def x_of(at: float) -> float:
-        return float(MARGIN + (axis.place(at) - first) * scale)
+        return float(edge + (axis.place(at) - first) * scale)
 
     _rows(drawing, told["rows"], tops)
     if told["rows"]:
@@ -204,28 +211,28 @@ def _tops(rows: Sequence[Sequence[Any]]) -> tuple[list[float], float]:
 def _axis(
     drawing: Drawing, window: list[int], axis: TimeAxis, x_of: Callable[[float], float], bottom: float
 ) -> None:
-    moments = ticks(window[0], window[1], drawing.width - MARGIN, axis)
+    moments = ticks(max(0, window[0]), window[1], drawing.width - _edge(drawing.width), axis)
     for at in moments:
         drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
         drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
 
 
 def _rows(drawing: Drawing, rows: Sequence[Sequence[Any]], tops: list[float]) -> None:
-    device = None
+    device, edge = None, _edge(drawing.width)
     for number, ((label, ordinal, name, engine, _), top) in enumerate(zip(rows, tops, strict=True)):
         if ordinal != device:
             device = ordinal
-            drawing.text(8, top - HEAD / 2, name, "ink", 'font-weight="600"', MARGIN - 16)
+            drawing.text(8, top - HEAD / 2, name, "ink", 'font-weight="600"', edge - 16)
         if number % 2 == 0:
-            drawing.rect(MARGIN, top, drawing.width - MARGIN - 8, ROW, "band", 'opacity=".6"')
-        drawing.text(16, top + ROW / 2, label, "quiet" if engine else "ink", room=MARGIN - 24)
+            drawing.rect(edge, top, drawing.width - edge - 8, ROW, "band", 'opacity=".6"')
+        drawing.text(16, top + ROW / 2, label, "quiet" if engine else "ink", room=edge - 24)
 
 
 def _shape(
     drawing: Drawing, shape: Told, tops: list[float], x_of: Callable[[float], float], texts: list[str], right: float
 ) -> MarkPlace:
     """Draw one shape; return where, for what can be marked."""
-    x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
+    x, end = max(float(_edge(drawing.width)), x_of(shape["start"])), min(right, x_of(shape["end"]))
     width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, int(shape["kind"])
     name = texts[shape["name"]] or NAMES[kind]
     count = shape["count"]
