@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
+from textwrap import wrap
 
 from atops.base.choice import Name
 from atops.checking.actors import owner, short
@@ -34,7 +35,11 @@ def drawing(names: Sequence[Name], places: Sequence[str] = (), forced: Collectio
         inside = [len(text) for at, text in texts.items() if turns[at][1] == name]
         wide.append(min(WIDTH, max([len(head), *inside])))
     number = len(str(len(names)))
-    lines = [" " * (number + 3) + "  ".join(head[:width].ljust(width) for head, width in zip(heads, wide, strict=True))]
+    wrapped = [wrap(head, width) for head, width in zip(heads, wide, strict=True)]
+    lines = [
+        " " * (number + 3) + "  ".join(part.ljust(width) for part, width in zip(parts, wide, strict=True))
+        for parts in zip_longest(*wrapped, fillvalue="")
+    ]
     for at in shown:
         if at is None:
             lines.append(" " * number + " :")

@@ -22,3 +22,11 @@ def test_a_second_step_of_a_stream_is_told_as_the_stream() -> None:
     lines = drawing([("stream", 0, 3), ("stream", 0, 4, 2), ("stream", 0, 4), ("time", "goes on")])
     assert lines[0].split() == ["stream", "3", "stream", "4", "time", "goes", "on"]
     assert lines[2].split() == ["2", "|", "*", "x", "2", "|"]
+
+
+def test_a_long_name_stands_whole_above_its_lane() -> None:
+    """It takes as many lines as it needs, of the lane's width."""
+    lines = drawing([("task", 0), ("timer", "of the watch for streams that stand still")])
+    name = [line.split("  ")[-1].strip() for line in lines[:2]]
+    assert name == ["timer of the watch for", "streams that stand still"]
+    assert lines[0].split()[:2] == ["task", "0"] and lines[2].split() == ["1", "*", "|"]
