@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import atops
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure, MissingAwait
 from atops.device.memory.value_wait import Condition
@@ -122,3 +123,71 @@ def test_the_host_has_functions_of_its_own():
     for call in (lambda: signal_read(0), lambda: signal_write(0, 1), lambda: signal_add(0), lambda: signal_wait(0, 1)):
         with pytest.raises(IllegalState, match="host"):
             call()
+
+
+@k.kernel
+async def count(signal: np.int32, ticket: np.int32, turn: np.int32) -> None:
+    """Two threads each read a number and store the next one."""
+    signal_write(signal, signal_read(signal) + 1)
+
+
+@k.kernel
+async def lock(signal: np.int32, ticket: np.int32, turn: np.int32) -> None:
+    """Take a lock by a test and a store behind it, keep it for a while, and give it back."""
+    while signal_read(signal):
+        await signal_wait(signal, 0, "eq")
+    signal_write(signal, 1)
+    await signal_wait(turn, 0)
+    signal_write(signal, 0)
+
+
+@k.kernel
+async def count_beside_an_add(signal: np.int32, ticket: np.int32, turn: np.int32) -> None:
+    """One thread adds in one step, and the other in two."""
+    if k.threadIdx.x:
+        signal_add(signal)
+    else:
+        signal_write(signal, signal_read(signal) + 1)
+
+
+@k.kernel
+async def count_in_turns(signal: np.int32, ticket: np.int32, turn: np.int32) -> None:
+    """Count one after the other: by tickets, and where a barrier is between."""
+    mine = signal_add(ticket)
+    await signal_wait(turn, mine)
+    signal_write(signal, signal_read(signal) + 1)
+    signal_write(turn, mine + 1)
+    for thread in range(2):
+        await k.syncthreads()
+        if k.threadIdx.x == thread:
+            signal_write(signal, signal_read(signal) + 1)
+
+
+@k.kernel
+async def pass_on(signal: np.int32, ticket: np.int32, turn: np.int32) -> None:
+    """Wait until it is the thread's turn, and say whose is next."""
+    await signal_wait(turn, k.threadIdx.x)
+    signal_write(turn, k.threadIdx.x + 1)
+
+
+@every(
+    "kernel, line",
+    [(count, 3), (lock, 5), (count_beside_an_add, 6), (count_in_turns, None), (pass_on, None)],
+)
+def test_a_signal_that_is_read_and_overwritten_is_not_clean(kernel: k.Kernel, line: int | None) -> None:
+    """Where nothing but that signal orders the threads: whichever of them is first, what it stores may be lost."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        async with device.create_stream() as stream:
+            stream.launch(kernel, (1, 2), *(device.signals.allocate() for _ in range(3)))
+
+    atops.run(main, atops.EmulatorOptions(detect=True, clock="virtual"))
+    report = atops.report()
+    assert report.verdict == ("clean" if line is None else "inconclusive"), report
+    if line is not None:
+        at = f"test_signals.py:{kernel.function.__code__.co_firstlineno + line} in {kernel.function.__name__}"
+        assert report.escapes == (
+            f"what other threads store to signal 0 between the read and the store at {at}: nothing but the signal "
+            "itself orders them; k.signal_add is one step",
+        )

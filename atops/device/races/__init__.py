@@ -1,7 +1,7 @@
 """Races between the threads of a kernel, and between them and transfers in flight.
 
 race          what was found: two accesses, the bytes, what would order them
-clocks        which of two accesses comes first in every order of turns
+clocks        which of two accesses comes first in every order of turns, and signals that are read and overwritten
 rectangles    which bytes an array or a selection of its elements has
 race_map      the last store to each byte of a memory, and the loads since
 access_log    the accesses to one memory, compared all at once

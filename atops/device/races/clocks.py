@@ -9,11 +9,14 @@ threads synchronise, so all accesses between two such points share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from types import CodeType
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from atops.device.call_site import Site
 
 __all__ = (
-    "NOTHING", "BlockClock", "Change", "Changes", "GridClock", "Known", "Met", "Stamp", "ThreadClock", "before",
-    "joined",
+    "NOTHING", "SIGNAL", "BlockClock", "Change", "Changes", "GridClock", "Known", "Met", "SignalStores", "Stamp",
+    "Store", "ThreadClock", "before", "joined",
 )  # fmt: skip
 
 # Of a thread, by its number: the last tick that is known. Of a block, by the inverse of its number: all that its
@@ -23,6 +26,8 @@ NOTHING: Known = {}
 
 Change = tuple[int, int]  # of a signal: its value before, and behind it
 Met = Callable[[int], bool]  # of the value of a signal: whether it ends a wait
+
+SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number)
 
 T = TypeVar("T")
 KEPT: Final = 16  # changes of a signal, the newest
@@ -193,3 +198,53 @@ def joined(parts: Iterable[Known]) -> Known:
             if value > whole.get(key, -1):
                 whole[key] = value
     return first if whole is None else whole
+
+
+class Store(NamedTuple):
+    """A thread's store into a signal: from where it has read that, if it has, to the store."""
+
+    begin: Stamp
+    end: Stamp
+    overwrites: bool  # it has read the signal, and its store is not one step with that
+    place: tuple[CodeType, int]
+
+    def meets(self, other: Store) -> bool:
+        """Whether nothing but the signal itself orders this and another thread's, and one of them overwrites it."""
+        if not (self.overwrites or other.overwrites):
+            return False
+        return not (before(self.end, other.begin) or before(other.end, self.begin))
+
+
+class SignalStores:
+    """The newest stores of each thread of a launch into each signal, and those that overwrite it. Under its lock.
+
+    What another thread stores between a read and such a store is lost. No run shows it, as both are one turn.
+    """
+
+    __slots__ = ("_overwritten", "_stores", "_told")
+
+    def __init__(self) -> None:
+        self._stores: dict[int, dict[tuple[int, bool], Store]] = {}  # by signal, thread, and whether it overwrites that
+        self._overwritten: set[int] = set()
+        self._told: set[int] = set()
+
+    def add(self, signal: int, store: Store) -> str:
+        """Note a store. Returns what it does not see, in words, where it meets that of another thread; else ""."""
+        if signal in self._told:
+            return ""
+        if store.overwrites:
+            self._overwritten.add(signal)
+        stores = self._stores.setdefault(signal, {})
+        thread = store.end.thread
+        found = None
+        if signal in self._overwritten:
+            found = next((each for (by, _), each in stores.items() if by != thread and store.meets(each)), None)
+        stores[thread, store.overwrites] = store
+        if found is None:
+            return ""
+        self._told.add(signal)
+        site = Site(*(store if store.overwrites else found).place)
+        return (
+            f"what other threads store to signal {signal} between the read and the store at {site}: nothing but the "
+            "signal itself orders them; k.signal_add is one step"
+        )

@@ -16,7 +16,20 @@ from weakref import WeakKeyDictionary
 
 from atops.device.call_site import Site, calling_place
 from atops.device.races.access_log import AccessLog, Entry, Found
-from atops.device.races.clocks import NOTHING, Change, Changes, GridClock, Known, Met, ThreadClock, before, joined
+from atops.device.races.clocks import (
+    NOTHING,
+    SIGNAL,
+    Change,
+    Changes,
+    GridClock,
+    Known,
+    Met,
+    SignalStores,
+    Store,
+    ThreadClock,
+    before,
+    joined,
+)
 from atops.device.races.race import Race, merged
 from atops.device.races.rectangles import Rect
 from atops.device.races.thread_races import ThreadRaces
@@ -31,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ("LAST", "MOST_PARTS", "BlockRaces", "LaunchDetector", "Touched")
 
 LAST: Final = 1 << 30  # the part of a launch that its end ends
-SIGNAL: Final = "signal"  # what is released and acquired is (SIGNAL, its number)
 CONTEXT: Final = "one DTE context, no order"
 OWN_CONTEXTS: Final = "give each thread a context of its own, or let them use this one in turns, a barrier between them"
 UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
@@ -68,6 +80,7 @@ class LaunchDetector:
         "races",
         "relaxed",
         "same_value",
+        "signals",
         "stored",
         "unread",
         "unwritten",
@@ -87,6 +100,7 @@ class LaunchDetector:
         self._told: dict[object, int] = {}  # by lines: how far apart the threads were that met there
         self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
         self._changes: dict[object, Changes[Known]] = {}  # of signals
+        self.signals = SignalStores()
         self._users: WeakKeyDictionary[object, Entry] | None = None  # of each context, the last
         self._blocks = 0
         self.at_end: list[Callable[[], None]] = []  # what tells the rest, when all blocks are over
@@ -224,6 +238,12 @@ class LaunchDetector:
             self._given[what] = joined((given, clock.release()))
         if self.on_signal is not None and what.__class__ is tuple and what[0] == SIGNAL:
             self.on_signal(what[1], change, None)
+
+    def store_signal(self, signal: int, store: Store) -> None:
+        """Note that a thread stores into a signal, and what of that is not seen."""
+        with self.lock:
+            if unseen := self.signals.add(signal, store):
+                self.escapes.setdefault(unseen)
 
     def acquire(self, what: object, clock: ThreadClock, met: Met | None = None) -> None:
         """Note that a thread has seen what others released by the same thing; `met` has ended its wait for that."""

@@ -12,7 +12,7 @@ from atops.base.log_fields import get_logger
 from atops.device.call_site import Site, calling_place, file_shown
 from atops.device.geometry import Array, Key, Space, is_basic
 from atops.device.races.access_log import Entry, Flight, Row
-from atops.device.races.clocks import Change, Met, ThreadClock
+from atops.device.races.clocks import SIGNAL, Change, Met, Stamp, Store, ThreadClock
 from atops.device.races.race import merged
 from atops.device.races.rectangles import Rect, layout, selected, starts
 from atops.device.races.unwritten import Unwritten
@@ -58,8 +58,8 @@ class ThreadRaces:
     """What one thread does: its accesses, its transfers, what it learns of others."""
 
     __slots__ = (
-        "asked", "asked_at", "block", "clock", "flights", "last", "relaxed", "seen", "spins", "thread", "turn",
-        "unwritten",
+        "asked", "asked_at", "block", "clock", "flights", "last", "read_signals", "relaxed", "seen", "spins", "thread",
+        "turn", "unwritten",
     )  # fmt: skip
 
     def __init__(self, block: BlockRaces, thread: KernelThread, clock: ThreadClock) -> None:
@@ -72,6 +72,7 @@ class ThreadRaces:
         self.last: Entry | None = None  # what it accessed last, of memory that others reach, or by a transfer
         self.relaxed = 0  # inside how many blocks of k.relaxed
         self.unwritten: Unwritten | None = None
+        self.read_signals: dict[object, Stamp] = {}  # when it read each first, since it stored to that
 
     def taken(self, start: int, stop: int) -> None:
         """Note that the thread takes these bytes of its L1."""
@@ -262,11 +263,17 @@ class ThreadRaces:
         site = Site(last.code, last.instruction)
         return f"last access: {last.what}, {file_shown(site.path)}:{site.line}"
 
-    def release(self, what: object, change: Change | None = None, atomic: bool = False) -> None:
+    def release(self, what: tuple[Any, ...], change: Change | None = None, atomic: bool = False) -> None:
         """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier.
 
-        `change` has the value of a signal before and behind it. For order alone it is the same whether that is atomic.
+        `change` has the value of a signal before and behind it; `atomic`: the latter comes of the former, in one step.
         """
+        if what[0] == SIGNAL:
+            now = self.clock.now or self.clock.stamp()
+            begin = self._read_at(what, now)
+            store = Store(begin or now, now, begin is not None and not atomic, calling_place(2))
+            self.read_signals.pop(what, None)
+            self.block.launch.store_signal(what[1], store)
         self.block.launch.release(what, self.clock, change)
 
     def acquire(self, what: tuple[object, ...], met: Met | None = None) -> None:
@@ -279,7 +286,16 @@ class ThreadRaces:
         self.asked += 1
         if self.asked == SPINS * ALIKE:
             self._warn(f"has read {' '.join(map(str, what))} {SPINS * ALIKE:,} times")
+        if met is None and what[0] == SIGNAL:
+            now = self.clock.now or self.clock.stamp()  # before it learns from the signal
+            self.read_signals[what] = self._read_at(what, now) or now
         self.block.launch.acquire(what, self.clock, met)
+
+    def _read_at(self, what: object, now: Stamp) -> Stamp | None:
+        """Return when the thread read a signal first since it stored to that, and came to no barrier after; or None."""
+        read = self.read_signals.get(what)
+        same = read is not None and (read.grid_phase, read.block_phase) == (now.grid_phase, now.block_phase)
+        return read if same else None
 
     def uses(self, context: object, code: CodeType, instruction: int) -> None:
         """Note that the thread uses a DTE context of its block."""
