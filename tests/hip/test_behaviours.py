@@ -474,15 +474,18 @@ def test_l23_mixed_arguments_stand_where_c_has_them(world):
     grid = hip.dim3(-(-100 // block[0]))
     for form in (
         (None, given), (None, (1, ctypes.byref(struct), 2, ctypes.byref(size), 3)), (list(given), None),
-        ([*map(ctypes.byref, given[:5]), memory], None), (None, (struct,)),
+        ([*map(ctypes.byref, given[:5]), memory], None), (None, (struct,)), (None, struct),
+        (None, ctypes.byref(struct)),
     ):  # fmt: skip
         check(hip.hipModuleLaunchKernel(scale, *grid, *block, 0, None, *form))
     short = (None, (type("Short", (ctypes.Structure,), {"_fields_": Arguments._fields_[:5]})(),))
     assert hip.hipModuleLaunchKernel(scale, *grid, *block, 0, None, *short) == (hip.hipError_t.hipErrorInvalidValue,)
+    with pytest.raises(ValueError, match="extra must be a sequence, got 7"):
+        check(hip.hipModuleLaunchKernel(scale, *grid, *block, 0, None, None, 7))
     ctypes.memset(ctypes.byref(struct), 0, ctypes.sizeof(struct))
     found = np.zeros_like(numbers)
     check(hip.hipMemcpy(found, memory, found.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    assert (found == numbers * 32).all()
+    assert (found == numbers * 128).all()
 
 
 @pytest.mark.slow

@@ -69,19 +69,23 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         keys = extra[::2]
         if list(keys) == KEYS and all(type(each) is int for each in keys):
             return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
+    if isinstance(extra, REFERENCE):
+        extra = extra._obj  # type: ignore[attr-defined]  # what it refers to
     match extra:
+        case ctypes.Structure() as struct:
+            return arguments_in(function.kernel, bytes(struct))
         case [ctypes.Structure() as struct] if len(function.kernel.parameters) > 1:
             return arguments_in(function.kernel, bytes(struct))  # hip-python packs values: a struct may be them all
-    return _values(function, extra)
+    return _values(function, extra, "extra")
 
 
-def _values(function: LoadedFunction, values: object) -> list[object]:
+def _values(function: LoadedFunction, values: object, what: str = "kernelParams") -> list[object]:
     """Return what a launch passes for values, some of them by `byref`, or for C's array of pointers to them."""
     if isinstance(values, ctypes.Array) and values._type_ is ctypes.c_void_p:
         return arguments_at(function.kernel, [each or 0 for each in values])
     if isinstance(values, tuple | list):
         values = [_value(each) for each in values]
-    return arguments_of(function.kernel, values)
+    return arguments_of(function.kernel, values, what)
 
 
 def _value(value: object) -> object:

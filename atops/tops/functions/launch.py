@@ -280,7 +280,7 @@ class _ParameterPlace(NamedTuple):
     type: np.dtype[Any]
 
 
-def arguments_of(kernel: Kernel, values: object) -> list[object]:
+def arguments_of(kernel: Kernel, values: object, what: str = "kernelParams") -> list[object]:
     """Return what a launch passes for `kernelParams`: one value for each parameter, in order; none for null.
 
     A value is a number, a numpy or ctypes scalar, an array of one element, a pointer, or memory of the object API. It
@@ -288,7 +288,7 @@ def arguments_of(kernel: Kernel, values: object) -> list[object]:
     """
     if is_null(values):
         return []
-    given, parameters = listed(values, None, "kernelParams"), list(kernel.parameters.values())
+    given, parameters = listed(values, None, what), list(kernel.parameters.values())
     if len(given) > len(parameters):
         raise InvalidType(f"kernel {kernel.name} has {len(parameters)} parameters, got {len(given)} values")
     return [_argument(each, value) for each, value in zip(parameters, given, strict=False)]
@@ -300,6 +300,8 @@ def _argument(parameter: Parameter, value: object) -> object:
         pointer, value = pointer or parameter.dtype is None, value.value or 0
     elif isinstance(value, ctypes._SimpleCData):
         value = value.value
+        if isinstance(value, bytes) and isinstance(parameter.dtype, np.dtype) and parameter.dtype.itemsize == 1:
+            value = np.frombuffer(value, parameter.dtype)[0]
     elif isinstance(value, np.ndarray):
         if parameter.dtype is None and pinned_at(host_address(value)) is not None:
             pointer = True

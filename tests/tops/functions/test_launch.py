@@ -266,6 +266,19 @@ def test_values_of_every_kind(world):
     assert pinned.array.tolist() == [5.0] * 8
 
 
+def test_a_char_of_c_is_a_number(world):
+    """A c_char of ctypes has bytes; a parameter of one byte takes it, signed or not."""
+    seen: list[int] = []
+
+    @k.kernel
+    def look(signed: np.int8, unsigned: np.uint8) -> None:
+        seen.extend((int(signed), int(unsigned)))
+
+    tops.check(tops.topsLaunchKernel(look, 1, 1, [ctypes.c_char(200), ctypes.c_char(b"\xc8")]))
+    tops.check(tops.topsDeviceSynchronize())
+    assert seen == [-56, 200]
+
+
 def test_l23_arguments_are_taken_at_the_call(world):
     """What the caller does with the storage of arguments afterwards, the kernel does not see."""
     latch, stream = Latch(world.device), world.device.null_stream
