@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import atops
+from tests.examples.forks import Ran, run_each
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples"
@@ -51,55 +48,19 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a file in an interpreter of its own, in `folder`, with warnings as errors."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-
-
-# Runs each program of a folder in a fork of one interpreter, and tells by name what each raised, "" for nothing.
-EACH_IN_A_FORK = """
-import json, os, pathlib, runpy, signal, sys, traceback
-import anyio, numpy, atops
-found = {}
-for path in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
-    end, begin = os.pipe()
-    if not os.fork():
-        signal.alarm(60)
-        kind = ""
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except BaseException as error:
-            kind = type(error).__name__
-        os.write(begin, kind.encode())
-        os._exit(0)
-    os.close(begin)
-    found[path.stem] = os.read(end, 1000).decode() if not os.wait()[1] else "hangs"
-print(json.dumps(found))
-"""
-
-
-def failures(folder: Path) -> dict[str, str]:
-    """Run the programs of a folder, each in a process of its own. Returns by name what each raised, "" for nothing."""
-    ended = subprocess.run(
-        [sys.executable, "-c", EACH_IN_A_FORK, str(folder)],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, timeout=200, check=True,
-    )  # fmt: skip
-    found: dict[str, str] = json.loads(ended.stdout.splitlines()[-1])
-    return found
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run all examples."""
+    return run_each(EXAMPLES, tmp_path_factory.mktemp("examples"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
-def test_each_example_runs(path: Path, tmp_path: Path):
+def test_each_example_runs(path: Path, ran: Ran):
     """It ends well, says something, complains of nothing, and leaves no file behind."""
-    ended = run(path, tmp_path)
+    ended = ran[path]
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout and not ended.stderr
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
@@ -111,7 +72,9 @@ def test_each_example_arrives_at_its_assert(tmp_path: Path):
         assert isinstance(last, ast.Assert)
         last.test = ast.UnaryOp(ast.Not(), last.test)
         (tmp_path / path.name).write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
-    assert failures(tmp_path) == dict.fromkeys(NAMES, "AssertionError")
+    ran = run_each(sorted(tmp_path.glob("*.py")), tmp_path)
+    said = [done.stderr for done in ran.values()]
+    assert [text for text in said if not re.search(r"^AssertionError", text, re.MULTILINE)] == []
 
 
 @pytest.mark.slow
@@ -130,8 +93,9 @@ def test_what_an_example_is_about_is_needed(tmp_path: Path):
         text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
         assert text.count(line) == 1, line
         (tmp_path / f"{number}.py").write_text(text.replace(line, "pass"), encoding="utf-8")
-    found = failures(tmp_path)
-    assert [line for number, (_, line) in enumerate(NEEDED) if found[str(number)] in ("", "hangs")] == []
+    ran = run_each([tmp_path / f"{number}.py" for number in range(len(NEEDED))], tmp_path)
+    codes = [done.returncode for done in ran.values()]
+    assert codes == [1] * len(NEEDED), "a program that hangs is killed"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)

@@ -6,8 +6,6 @@ import ast
 import asyncio
 import importlib
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 
 import atops
 from atops.base.errors import AtopsError
+from tests.examples.forks import Ran, run_each
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "kernels"
@@ -107,14 +106,17 @@ def test_each_wait_is_needed(name: str, line: str, tmp_path: Path):
             atops.run(example.check, atops.EmulatorOptions(strict=True, seed=seed), *example.size)
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run all kernels as programs."""
+    return run_each([FOLDER / f"{name}.py" for name in NAMES], tmp_path_factory.mktemp("kernels"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_kernel_runs_as_a_program(name: str, tmp_path: Path):
+def test_a_kernel_runs_as_a_program(name: str, ran: Ran):
     """It checks itself at its stated size and prints one line with both times and their ratio; none is judged here."""
-    ended = subprocess.run(
-        [sys.executable, "-B", "-W", "error", str(FOLDER / f"{name}.py")],
-        cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    ended = ran[FOLDER / f"{name}.py"]
     assert ended.returncode == 0, ended.stderr
     size = " × ".join(f"{extent:,}" for extent in EXAMPLES[name].size)
     print(ended.stdout)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.examples.forks import Ran, run_each
+
+pytestmark = pytest.mark.timeout(300)  # the first test runs all programs
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(path for family in ("tops", "hip", "aml") for path in (ROOT / "examples" / family).glob("*.py"))
 NAMES = [path.stem for path in PROGRAMS]
@@ -21,34 +21,36 @@ NOT_SEEN = re.compile(
 )
 
 
-def run(path: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in an interpreter of its own, in `folder`, with warnings as errors."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run all programs."""
+    return run_each(PROGRAMS, tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run those of OBSERVED with detectors."""
+    return run_each(OBSERVED, tmp_path_factory.mktemp("observed"), ATOPS_DETECT="1")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
-def test_each_program_runs(path: Path, tmp_path: Path):
+def test_each_program_runs(path: Path, plain: Ran):
     """It ends well, prints a few lines, and leaves no file behind."""
-    done = run(path, tmp_path)
+    done = plain[path]
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert 1 <= len(done.stdout.splitlines()) <= 20
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", OBSERVED, ids=[path.stem for path in OBSERVED])
-def test_the_detectors_find_nothing(path: Path, tmp_path: Path):
+def test_the_detectors_find_nothing(path: Path, observed: Ran):
     """With threads, as it runs: a race would be logged. The others are judged with their mutants (tests/races).
 
     Where numpy or another process has some of the memory, the end of the process says that this was not seen.
     """
-    done = run(path, tmp_path, ATOPS_DETECT="1")
+    done = observed[path]
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if line and not NOT_SEEN.fullmatch(line)] == []
 
