@@ -36,15 +36,17 @@ demo-cluster: $(CLUSTER)  ## run it on two worker processes, one of which is kil
 
 # Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/.pycache $(PY) -m pytest -q
-# A worker a processor that this may run on: "auto" would count all that the machine has.
-PARALLEL := -n $(shell nproc) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Of the processors that this may run on: "auto" would count all that the machine has.
+PROCESSORS := $(shell nproc)
+PARALLEL := --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: $(DEV)  ## run the quick tests: an answer in a minute
-	@$(PYTEST) $(PARALLEL) -m "not soak and not slow" $(ARGS)
+	@$(PYTEST) -n $(PROCESSORS) $(PARALLEL) -m "not soak and not slow" $(ARGS)
 
-# A worker a processor, each with whole files, so that a file's tests keep their order (ARGS="-n 0" runs in one process).
+# A worker a processor, and one more for the time that tests wait for browsers, kernels of notebooks and signals. Each
+# has whole files, so that a file's tests keep their order (ARGS="-n 0" runs in one process).
 test: $(DEV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
-	@$(PYTEST) $(PARALLEL) $(ARGS)
+	@$(PYTEST) -n $(shell echo $$(($(PROCESSORS) + 1))) $(PARALLEL) $(ARGS)
 
 soak: $(DEV)  ## run the long tests: many more examples, other seeds each time
 	@$(PYTEST) -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)

@@ -36,9 +36,9 @@ def pytest_configure() -> None:
 # Files that take long though they have few tests, the longest first: begun last they would be waited for alone.
 LONG = (
     "test_lessons", "test_matrix", "test_saved", "test_exit", "test_notebook7", "test_page", "test_dashboard",
-    "test_right_programs", "test_real_programs", "test_kernels", "test_examples", "test_notebooks", "test_notebook",
-    "test_jupyterlab", "test_tops_programs", "test_mutants", "test_library_calls", "test_random_kernels", "test_scale",
-    "test_seeded", "test_fork", "test_interrupts", "test_floors", "test_bench",
+    "test_right_programs", "test_run_cxx", "test_real_programs", "test_kernels", "test_examples", "test_notebooks",
+    "test_notebook", "test_jupyterlab", "test_tops_programs", "test_types", "test_mutants", "test_library_calls",
+    "test_random_kernels", "test_scale", "test_seeded", "test_fork", "test_interrupts", "test_floors", "test_bench",
 )  # fmt: skip
 
 
