@@ -14,7 +14,9 @@ from atops.base.choice import Chooser
 from atops.base.errors import InvalidValue
 from atops.base.neighbours import calls_named
 
-__all__ = ("ARCHITECTURE_NAMES", "VARIABLES", "EmulatorOptions", "Variable", "number", "trace_file", "whole")
+__all__ = (
+    "ARCHITECTURE_NAMES", "VARIABLES", "EmulatorOptions", "Variable", "check_flag", "number", "trace_file", "whole",
+)  # fmt: skip
 
 MAX_DEVICES = 8
 MAX_WORKERS = 256
@@ -177,8 +179,7 @@ class EmulatorOptions:
 
     def _check_types(self) -> None:
         for name in ("strict", "detect", "native_process"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise InvalidValue(f"{name} is {value!r}; expected True or False")
+            check_flag(name, getattr(self, name))
         if not (self.schedule is None or isinstance(self.schedule, Chooser) or _is_schedule(self.schedule)):
             raise InvalidValue(
                 f"schedule is {self.schedule!r}; expected 'random', 'plain', the string of a run ('v1...') or a Chooser"
@@ -206,6 +207,12 @@ class EmulatorOptions:
 
 def _is_schedule(value: object) -> bool:
     return isinstance(value, str) and (value in ("random", "plain") or value.startswith("v"))
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise InvalidValue for what is no bool: a text such as "no" is true."""
+    if not isinstance(value, bool):
+        raise InvalidValue(f"{name} is {value!r}; expected True or False")
 
 
 def whole(value: object) -> bool:

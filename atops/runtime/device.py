@@ -20,7 +20,7 @@ from atops.base.errors import (
 )
 from atops.base.html_table import bar, html_table
 from atops.base.neighbours import answers, keywords, methods_of, refuse_await
-from atops.base.options import whole
+from atops.base.options import check_flag, whole
 from atops.device.arch import Architecture
 from atops.device.memory.memory_reports import MemoryStatistics
 from atops.runtime.board.context import DeviceContext
@@ -194,6 +194,7 @@ class Device(DeviceMemoryVerbs):
         ):
             if mask is not None and not (whole(mask) and 0 < mask < 1 << count):
                 raise InvalidValue(f"{what} is {mask!r}; expected 1 to {(1 << count) - 1:#x}, a bit each of {count}")
+        check_flag("nonblocking", nonblocking)
         warn_in_host_function(self._board, CALLS, "create_stream()")
         return OwningQueue(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
@@ -244,7 +245,9 @@ class Device(DeviceMemoryVerbs):
 
     @keywords(**EVENT_OPTIONS)
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
-        """Create an event of this device. See `Event`."""
+        """Create an event of this device. See `Event`. Raises InvalidValue for an option that is no bool."""
+        for name, value in (("timing", timing), ("once", once), ("queryable", queryable)):
+            check_flag(name, value)
         warn_in_host_function(self._board, CALLS, "create_event()")
         return Event(self.context, timing=timing, once=once, queryable=queryable)
 

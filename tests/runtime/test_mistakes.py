@@ -15,7 +15,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.errors import AtopsError, InvalidType
+from atops.errors import AtopsError, InvalidType, InvalidValue
 from tests.every import every
 from tests.runtime.boards import board, device
 
@@ -144,6 +144,18 @@ def test_mistakes_are_named() -> None:
             except (Exception, pytest.fail.Exception) as error:
                 found.append(f"{number}: {error}")
         assert not found, "\n".join(found)
+
+
+def test_a_flag_is_a_bool_and_a_number_of_streams_an_int() -> None:
+    """A text such as "no" is true, and half a stream is none."""
+    with device() as place:
+        for name in ("timing", "once", "queryable"):
+            with pytest.raises(InvalidValue, match=f"^{name} is 'no'; expected True or False"):
+                place.create_event(**{name: "no"})
+        with pytest.raises(InvalidValue, match=r"^nonblocking is 'yes'; expected True or False"):
+            place.create_stream(nonblocking="yes")
+        with pytest.raises(InvalidValue, match=r"^streams is 2\.5; expected an int, at least 1"):
+            atops.pipeline([], nothing, device=place, streams=2.5)
 
 
 def test_what_a_streams_method_raises_is_the_cause() -> None:
