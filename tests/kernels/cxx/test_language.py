@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import atops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.dte.operations import OPERATIONS
+from atops.device.native.toolchain import NAMED
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.every import every
 
@@ -293,6 +295,32 @@ def test_macros_tell_the_chip(run: Any) -> None:
     program = k.compile_source(text, "which.tops", ["-DTILE=17"])
     got = run("", "which", (1, 1), np.zeros(3, np.int32), module=program.module())
     assert got.tolist() == [300, 300, 17]
+
+
+ADDRESSES = """
+__global__ void through(float *x) {
+    __local__ float two[8][16];
+    float buffer[128];
+    int shape[] = {8, 16};
+    tops_dte_ctx_t ctx;
+    tops::dte_scope scope(ctx);
+    tops::memcpy(ctx, tops::mdspan(tops::Private, &buffer, 128), tops::mdspan(tops::Global, x, 128));
+    tops::memcpy(ctx, tops::mdspan(tops::Local, &two, shape), tops::mdspan(tops::Private, &buffer, shape));
+    two[7][15] = -1;
+    tops::memcpy(ctx, tops::mdspan(x, 128), tops::mdspan(&two, 128));
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["g++", "clang++"])
+def test_a_span_of_an_arrays_address(command: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its elements are the array's, whichever compiler deduces them."""
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv(NAMED, command)
+    x = np.arange(128, dtype=np.float32)
+    assert run(ADDRESSES, "through", (1, 1), x).tolist() == [*range(127), -1]
 
 
 @pytest.mark.slow

@@ -40,8 +40,10 @@ struct numbers {
 
 struct NotAnAddress { char none; };  // what an mdspan is of whose address is a number
 
-// Memory with a shape: the innermost dimension last.
+// Memory with a shape: the innermost dimension last. Of an array's address, T is what the array is of: as T itself, some
+// compilers would prefer the array, which the constructors have, to the guides below.
 template <class T>
+    requires(!std::is_array_v<T>)
 struct mdspan {
     T *address;
     Space space = Space::unknown;
