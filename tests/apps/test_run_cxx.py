@@ -358,6 +358,42 @@ def test_the_lines_of_calls_are_told(tmp_path: Path) -> None:
     assert f"one: fill writes, at early.cpp:{line + 13} in main" in said.replace("stream 1", "one"), said
     assert "launch of kernel add" in said and f"at early.cpp:{line + 4} in later" in said, said
     assert f"wait at line {line + 14} of early.cpp is for line {line + 12} of early.cpp" in said, said
+    assert "`topsEventRecord(event, stream_1); topsStreamWaitEvent(stream_2, event, 0)`" in said, said
+    assert "`topsStreamSynchronize(stream_1)` before" in said and "await" not in said, said
+
+
+POINTERS = """
+static int fixed[16];
+__global__ void one(int *x) { x[0] = 1; }
+__global__ void range(int *from, int *end, unsigned long number) { for (; from < end; ++from) *from = number != 0; }
+#define TRY(...) { \\
+    topsStream_t s; topsStreamCreate(&s); __VA_ARGS__; puts(topsGetErrorName(topsStreamSynchronize(s))); }
+int main() {
+    int local[16], *d, *p, *symbol, *heap = (int *)malloc(64), *given = local;
+    void *arguments[] = {&given};
+    topsMalloc(&d, 64); topsHostMalloc(&p, 64); topsGetSymbolAddress((void **)&symbol, counter);
+    TRY(one<<<1, 1, 0, s>>>(fixed)) TRY(one<<<1, 1, 0, s>>>(local)) TRY(one<<<1, 1, 0, s>>>(heap))
+    TRY((stored<int *><<<1, 1, 0, s>>>(nullptr, local)))
+    TRY(topsLaunchKernel((const void *)one, dim3(1), dim3(1), arguments, 0, s))
+    topsHostRegister(fixed, 64, 0);
+    for (int *each : {d, p, fixed}) TRY(range<<<1, 1, 0, s>>>(each, each + 16, (unsigned long)local))
+    TRY(one<<<1, 1, 0, s>>>(symbol))
+    topsFree(d);
+    TRY(range<<<1, 1, 0, s>>>(d, d, 0)) TRY(range<<<1, 1, 0, s>>>(nullptr, nullptr, 0))
+    TRY(one<<<1, 1>>>(heap)) puts(topsGetErrorString(topsDeviceSynchronize()));
+}
+"""
+
+
+@pytest.mark.slow
+def test_pageable_host_memory_is_no_argument(tmp_path: Path) -> None:
+    """A pointer to it is refused, in its stream; no number that looks like one, and nothing that a kernel may use."""
+    (tmp_path / "pointers.cpp").write_text(HEAD + KERNELS + POINTERS)
+    for options in ((), ("--detect",)):
+        *codes, last, says = atops_run(*options, "pointers.cpp", cwd=tmp_path).stdout.splitlines()
+        assert codes == ["topsErrorIllegalAddress"] * 5 + ["topsSuccess"] * 6, codes
+        assert last == "topsSuccess"  # the stream of that turn, not of the launch
+        assert re.search("kernel one: argument 1 is 0x[0-9a-f]+, an address of pageable host memory", says), says
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ from atops.device.native.library import (
     Dim,
     NativeModule,
     Run,
+    private_ranges,
     runtime_library,
 )
 from atops.device.native.watching import Watching
@@ -447,9 +448,7 @@ def _check_shared(memory: Iterable[Allocation]) -> None:
     """Raise IllegalAddress for memory of this process alone: what another one stored to it would be lost."""
     if not (given := [each for each in memory if each.device is None and each.alive and each.size]):
         return
-    with open("/proc/self/maps") as file:
-        rows = [line.split(maxsplit=2) for line in file]
-    alone = [[int(end, 16) for end in place.split("-")] for place, access, _ in rows if access.endswith("p")]
+    alone = private_ranges()
     for each in given:
         if any(low <= each.host_address < high for low, high in alone):
             raise IllegalAddress(f"it runs in a process of its own, which cannot reach {each!r}: use pinned memory")

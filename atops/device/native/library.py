@@ -43,7 +43,7 @@ from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept,
 __all__ = (
     "CHOOSE", "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule",
     "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "how_loading_ends", "load_module",
-    "runtime_library",
+    "private_ranges", "runtime_library",
 )  # fmt: skip
 
 VERSION = 7
@@ -319,6 +319,17 @@ def _of_the_program(file: str) -> bool:
     The compiler calls the first header of all "<stdin>": it reads the whole of it there.
     """
     return not file.startswith(NOT_THE_PROGRAM) and os.path.basename(file) not in ("registration", "<stdin>")
+
+
+def private_ranges(writable: bool = False) -> list[tuple[int, int]]:
+    """Return where memory of this process lies that no other one has, each from its first address to behind its last.
+
+    Neither device memory nor pinned memory does. `writable`: only what can be stored to.
+    """
+    with open("/proc/self/maps") as file:
+        rows = [line.split(maxsplit=2) for line in file]
+    places = [place.split("-") for place, access, _ in rows if access.endswith("p") and (not writable or "w" in access)]
+    return [(int(low, 16), int(high, 16)) for low, high in places]
 
 
 def _text_of(path: Path) -> tuple[int, int, int]:

@@ -209,9 +209,11 @@ def _index(linear: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
     return linear % x, linear // x % y, linear // x // y
 
 
-def site_in(function: str, file: str, line: int) -> Site:
-    """Return a place in a text that is no Python."""
-    code = _nowhere.__code__.replace(co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function)
+def site_in(function: str, file: str, line: int, calls: tuple[str, ...] = ()) -> Site:
+    """Return a place in a text that is no Python; `calls`: names of functions that are called there."""
+    code = _nowhere.__code__.replace(
+        co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function, co_names=calls
+    )
     return Site(code, 0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
@@ -17,7 +18,7 @@ import numpy as np
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotSupported
 from atops.device.memory.allocation import Allocation
 from atops.device.native.block import NativeBlock
-from atops.device.native.library import KernelRow, ParameterRow
+from atops.device.native.library import KernelRow, ParameterRow, private_ranges
 from atops.kernels.arguments import MemoryArgument, Parameter
 from atops.kernels.bound import BoundKernel
 from atops.kernels.cxx.variables import Loaded, LoadedModule, dtype_of, entry_of
@@ -151,7 +152,25 @@ class ProgramLaunch(NativeLaunch):
         self._can_access = can_access
         kernel: Any = self.kernel
         given: Any = self.values["arguments"]
-        self._lay_out(kernel.layout, kernel.parts.unpack_from(given.tobytes()))
+        parts = kernel.parts.unpack_from(given.tobytes())
+        for place, part in enumerate(parts):
+            if kernel.pointers[place]:
+                self._check_pointer(place, int.from_bytes(part, sys.byteorder))
+        self._lay_out(kernel.layout, parts)
+
+    def _check_pointer(self, place: int, address: int) -> None:
+        """Raise IllegalAddress for an argument that is the address of a variable or of `malloc`'s memory of the host.
+
+        A pointer to the end of live memory is none, nor is one to memory that was freed: the kernel may not use it.
+        """
+        kernel: Any = self.kernel
+        if not address or kernel.elsewhere(address) is not None or kernel.elsewhere(address - 1) is not None:
+            return
+        if any(low <= address < high for low, high in private_ranges(writable=True)):
+            raise IllegalAddress(
+                f"kernel {self.name}: argument {place + 1} is {address:#x}, an address of pageable host memory, which "
+                "no kernel reaches: copy it to memory of topsMalloc, or have it in memory of topsHostMalloc"
+            )
 
     def find(self, address: int, chip: Chip) -> Allocation | None:
         """Return the live memory that an address is in: of the chip, of a peer that it may access, or pinned."""
@@ -170,16 +189,16 @@ class ProgramLaunch(NativeLaunch):
 class ProgramKernel(NativeKernel):
     """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has.
 
-    `elsewhere` finds the memory at an address that is not the chip's.
+    `pointers` tells which of them are declared as pointers. `elsewhere` finds the memory of the board at an address.
     """
 
     bound_as = ProgramLaunch
 
     def __init__(
-        self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int], cooperative: bool,
-        elsewhere: Callable[[int], Allocation | None],
+        self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int],
+        pointers: Sequence[bool], cooperative: bool, elsewhere: Callable[[int], Allocation | None],
     ) -> None:  # fmt: skip
-        self._on, self.sizes, self.elsewhere = on, tuple(sizes), elsewhere
+        self._on, self.sizes, self.pointers, self.elsewhere = on, tuple(sizes), tuple(pointers), elsewhere
         Kernel.__init__(self, _stand_in(name, ["arguments"]), name, cooperative, None)
         given = np.dtype(f"V{max(1, sum(sizes))}")
         self.parameters = {"arguments": StructParameter(name, "arguments", given, False)}

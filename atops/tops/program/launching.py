@@ -21,6 +21,7 @@ from atops.bridge.handles import current_board, live, register
 from atops.bridge.pointers import pinned_at
 from atops.device.chip import Chip
 from atops.device.memory.allocation import Allocation
+from atops.device.native.library import ParameterRow
 from atops.kernels.cxx.kernel import NativeKernel, ProgramKernel
 from atops.kernels.cxx.variables import Loaded
 from atops.kernels.kernel import Kernel
@@ -42,23 +43,26 @@ def add_kernels(loaded: Loaded) -> None:
     library: Any = loaded.module.library
     addresses = (ctypes.c_void_p * len(loaded.module.kernels)).in_dll(library, "atops_functions")
     for address, row in zip(addresses, loaded.module.kernels, strict=True):
-        sizes = [row.parameters[each].bytes for each in range(row.count)]
-        FUNCTIONS[address] = _kernel_at(loaded, row.name.decode(), row.enter, sizes, bool(row.cooperative))
+        kinds = [row.parameters[each] for each in range(row.count)]
+        sizes, pointers = [each.bytes for each in kinds], _pointers(kinds)
+        FUNCTIONS[address] = _kernel_at(loaded, row.name.decode(), row.enter, sizes, pointers, bool(row.cooperative))
 
 
 def launching(loaded: Loaded, lines: CallLines) -> Callback:
     """Return what `kernel<<<...>>>` calls."""
 
     @cache
-    def kernel(name: str, enter: int, sizes: tuple[int, ...], cooperative: bool) -> ProgramKernel:
-        return _kernel_at(loaded, name, enter, sizes, cooperative)
+    def kernel(
+        name: str, enter: int, sizes: tuple[int, ...], pointers: tuple[bool, ...], cooperative: bool
+    ) -> ProgramKernel:  # fmt: skip
+        return _kernel_at(loaded, name, enter, sizes, pointers, cooperative)
 
     def launch(
-        name: bytes, cooperative: int, enter: int, places: Any, sizes: Any, count: int, grid: Any, block: Any,
-        shared: int, stream: int | None,
+        name: bytes, cooperative: int, enter: int, places: Any, sizes: Any, pointers: Any, count: int, grid: Any,
+        block: Any, shared: int, stream: int | None,
     ) -> None:  # fmt: skip
         each = tuple(sizes[:count])
-        found = kernel(name.decode(), enter, each, bool(cooperative))
+        found = kernel(name.decode(), enter, each, tuple(map(bool, pointers[:count])), bool(cooperative))
         data = _bytes_at(places[:count], each)
         with lines.asking():
             tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
@@ -66,11 +70,18 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
     return launch
 
 
-def _kernel_at(loaded: Loaded, name: str, enter: int, sizes: Sequence[int], cooperative: bool) -> ProgramKernel:
+def _pointers(kinds: Sequence[ParameterRow]) -> list[bool]:
+    """Tell which parameters are pointers."""
+    return [chr(each.kind) == "P" for each in kinds]
+
+
+def _kernel_at(
+    loaded: Loaded, name: str, enter: int, sizes: Sequence[int], pointers: Sequence[bool], cooperative: bool
+) -> ProgramKernel:  # fmt: skip
     def on(chip: Chip, watched: bool) -> tuple[Loaded, int]:
         return loaded, enter
 
-    return ProgramKernel(on, name, sizes, cooperative, _elsewhere)
+    return ProgramKernel(on, name, sizes, pointers, cooperative, _elsewhere)
 
 
 def _elsewhere(address: int) -> Allocation | None:
@@ -137,7 +148,7 @@ def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
         return kernel, function
     if found not in _TWINS:  # what takes the arguments as they lie in memory
         sizes = [each.bytes for each in kernel.kinds]
-        raw = ProgramKernel(kernel.on, kernel.name, sizes, kernel.cooperative, _elsewhere)
+        raw = ProgramKernel(kernel.on, kernel.name, sizes, _pointers(kernel.kinds), kernel.cooperative, _elsewhere)
         made = LoadedFunction(raw, found.context)
         _TWINS[found] = register(made, found.context)
     twin = _TWINS[found]

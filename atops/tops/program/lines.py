@@ -15,6 +15,7 @@ from atops.kernels.cxx.registration import MAIN
 __all__ = ("CallLines",)
 
 DEEPEST: Final = 128  # frames, most of them the interpreter's, up to the program's innermost
+API: Final = ("topsLaunchKernel",)  # advice is in the names of what a program calls: the C-style functions
 MOST: Final = 6  # of the program's that are looked at
 
 
@@ -40,5 +41,5 @@ class CallLines:
         own = tuple(each - 1 for each in frames[:count] if each and low < each <= high)[:MOST]
         if own not in self._known:
             function, file, line = self._module.place_of(own) or ("", "", 0)
-            self._known[own] = site_in(function.replace(MAIN, "main"), file, line) if file else None
+            self._known[own] = site_in(function.replace(MAIN, "main"), file, line, API) if file else None
         return self._known[own]

@@ -34,8 +34,8 @@ AT_EXIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 KEPT: list[object] = []  # what C calls
 LAUNCH = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
-    ctypes.POINTER(ctypes.c_uint32), ctypes.c_int32, ctypes.POINTER(Dim), ctypes.POINTER(Dim), ctypes.c_uint64,
-    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint8), ctypes.c_int32, ctypes.POINTER(Dim),
+    ctypes.POINTER(Dim), ctypes.c_uint64, ctypes.c_void_p,
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ WRONG = {
     "diverges": ("if (threadIdx.x < 3) return; __syncthreads();", KernelDeadlock,
                  "3 threads have left the kernel, 9 threads wait at __syncthreads at test.tops:"),
     "counted": ("__shared__ tte::barrier<SIP> b(12); if (threadIdx.x) b.arrive_and_wait();", KernelDeadlock,
-                "11 threads wait at a counted barrier"),
+                "11 threads wait at a counted barrier at test.tops:16 (11 of 12 arrived)"),
     "grid": ("__syncblocks();", LaunchFailure, "its launch is not cooperative"),
     "assertion": ("assert(x[0] == 17);", KernelAssert, "assertion `x[0] == 17` failed"),
     "room": ("__local__ char t[4 << 20]; t[0] = 1; x[0] = t[0];", LaunchFailure, "bytes of local memory do not fit"),

@@ -15,7 +15,8 @@ def test_all_memory_that_the_arguments_name_is_known() -> None:
     with closing(atops.Driver()) as driver:
         device = atops.Device(0, driver)
         buffers = [device.zeros(4, np.int32) for _ in range(7)]
-        kernel = ProgramKernel(lambda chip, watched: NotImplemented, "f", [8, 2, *[8] * 6], False, lambda address: None)
+        sizes = [8, 2, *[8] * 6]
+        kernel = ProgramKernel(lambda chip, watched: NotImplemented, "f", sizes, [False] * 8, False, lambda _: None)
         addresses = [each.address for each in buffers]
         given = np.uint64(addresses[0]).tobytes() + b"ab" + np.array(addresses[1:], np.uint64).tobytes()
         launch = kernel.bind((given,))

@@ -21,7 +21,7 @@ struct Fiber {
     uint8_t *stack, *guard, *top;
     uint32_t thread, block;  // linear
     State state;
-    const void *waits;  // the counted barrier that it waits for
+    const CountedBarrier *waits;  // the counted barrier that it waits for
     uint32_t phase;     // which phase of it
     Site site;          // where it stands
     Dim index;

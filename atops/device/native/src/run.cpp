@@ -554,6 +554,13 @@ void begin() {
     leave(own);
 }
 
+// Whether a report counts them together.
+bool alike_at(const Fiber &one, const Fiber &other) {
+    if (one.state != other.state || one.site.line != other.site.line) return false;
+    return one.state != State::at_counted ||
+           (one.waits->count == other.waits->count && one.waits->left == other.waits->left);
+}
+
 void say_stuck(Scheduler *own) {
     Run *run = own->run;
     char *text = run->fault_text;
@@ -571,7 +578,7 @@ void say_stuck(Scheduler *own) {
             uint32_t alike = 0;
             for (uint32_t other = one; other < own->size; ++other) {
                 const Fiber *each = own->fibers[static_cast<size_t>(block) * own->size + other];
-                if (each->state == fiber->state && each->site.line == fiber->site.line) told[other] = true, ++alike;
+                if (alike_at(*each, *fiber)) told[other] = true, ++alike;
             }
             if (!any) add("%sblock (%u,%u,%u): ", used ? "; " : "", index.x, index.y, index.z);
             const char *what = fiber->state == State::at_barrier ? "__syncthreads"
@@ -582,6 +589,10 @@ void say_stuck(Scheduler *own) {
                 add("%s left the kernel", alike == 1 ? "has" : "have");
             else
                 add("%s at %s at %s:%d", alike == 1 ? "waits" : "wait", what, fiber->site.file, fiber->site.line);
+            if (fiber->state == State::at_counted) {
+                const CountedBarrier *barrier = fiber->waits;
+                add(" (%d of %d arrived)", barrier->count - barrier->left, barrier->count);
+            }
             any = true;
         }
     }

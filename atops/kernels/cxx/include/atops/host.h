@@ -10,7 +10,7 @@ namespace atops {
 struct Host {
     void *const *functions;  // of the runtime API, in the order of its table
     void (*launch)(const char *kernel, int32_t cooperative, void (*enter)(void **), void *const *arguments,
-                   const uint32_t *bytes, int32_t count, const Dim *grid, const Dim *block, uint64_t shared_bytes,
+                   const uint32_t *bytes, const uint8_t *pointers, int32_t count, const Dim *grid, const Dim *block, uint64_t shared_bytes,
                    const void *stream);
 };
 
@@ -48,11 +48,12 @@ struct Launched {
     static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
     static void start(const char *kernel, int cooperative, const Configuration &given, P... values) {
         static constexpr uint32_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
+        static constexpr uint8_t pointers[sizeof...(P) + 1] = {std::is_pointer_v<P>..., 0};
         if (!host) no_host("a launch");
         void *arguments[] = {const_cast<void *>(static_cast<const void *>(&values))..., nullptr};
         Dim grid = {given.grid.x, given.grid.y, given.grid.z}, block = {given.block.x, given.block.y, given.block.z};
-        host->launch(kernel, cooperative, enter, arguments, bytes, sizeof...(P), &grid, &block, given.shared_bytes,
-                     given.stream);
+        host->launch(kernel, cooperative, enter, arguments, bytes, pointers, sizeof...(P), &grid, &block,
+                     given.shared_bytes, given.stream);
     }
 };
 
