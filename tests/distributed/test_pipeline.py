@@ -323,14 +323,13 @@ def lose_a_worker(seed: int) -> None:
     asyncio.run(run())
 
 
-@every("seed", range(2))
-def test_a_lost_worker_loses_no_chunk(seed: int) -> None:
+def test_a_lost_worker_loses_no_chunk() -> None:
     """What it had is run again elsewhere; results are whole and in order."""
-    lose_a_worker(seed)
+    lose_a_worker(0)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(2, 102))
+@pytest.mark.parametrize("seed", range(1, 102))
 def test_a_lost_worker_loses_no_chunk_many_times(seed: int) -> None:
     """As above."""
     lose_a_worker(seed)

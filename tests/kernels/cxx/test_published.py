@@ -45,15 +45,22 @@ WRONG = {  # what a kernel does with a context or with host code, and how its la
 }
 
 
+@cache
+def wrong() -> Any:
+    """Compile a kernel for each of WRONG, `wrong_N` for the N-th, at once."""
+    spans = "__local__ float l[4]; tops::mdspan a(l, 4), b(x, 4);"
+    kernels = (f"__global__ void wrong_{at}(float *x) {{ {spans} {body} }}\n" for at, body in enumerate(WRONG))
+    text = "#include <tops.h>\n__global__ void empty() {}\n" + "".join(kernels)
+    return k.compile_source(text, "wrong.tops").module()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("body", WRONG)
 def test_misuse_is_named(body: str, run: Callable[..., Any]) -> None:
     """The launch ends with what is wrong, and the process goes on."""
     kind, says = WRONG[body]
-    text = "#include <tops.h>\n__global__ void empty() {}\n__global__ void f(float *x) { __local__ float l[4]; "
-    text += f"tops::mdspan a(l, 4), b(x, 4); {body} }}"
     with pytest.raises(LaunchFailure, match=says) as failed:
-        run(text, "f", (1, 1), np.zeros(8, np.float32))
+        run("", f"wrong_{list(WRONG).index(body)}", (1, 1), np.zeros(8, np.float32), module=wrong())
     assert isinstance(failed.value.__cause__ or failed.value, kind)
 
 
