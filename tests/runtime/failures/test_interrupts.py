@@ -206,18 +206,19 @@ def ctrl_c() -> Iterator[CtrlC]:
     made.close()
 
 
+@pytest.mark.parametrize("times", [50, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(600)])])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_ctrl_c_leaves_a_whole_board(ctrl_c: CtrlC, action: Callable[[Bench], None]) -> None:
-    """125 times at random moments: the stream and others go on, nothing is lost, no lock is held, the board closes."""
-    times = 0
+def test_ctrl_c_leaves_a_whole_board(ctrl_c: CtrlC, action: Callable[[Bench], None], times: int) -> None:
+    """At random moments: the stream and others go on, nothing is lost, no lock is held, the board closes."""
+    interrupted = 0
     with bench() as used:
-        for _ in range(125):
-            times += ctrl_c.interrupt(lambda: action(used))
+        for _ in range(times):
+            interrupted += ctrl_c.interrupt(lambda: action(used))
             if action is Bench.abort:
                 used.stream.abort()  # what waits for a value that never comes
             used.stream.record().sync(PATIENCE)
             assert works(used.device.driver)
-    assert times > 100
+    assert interrupted > 0.8 * times
 
 
 def test_a_place_is_given_back_when_ctrl_c_comes(ctrl_c: CtrlC) -> None:
