@@ -68,9 +68,10 @@ _CHIPS = re.compile(
     r'(?P<name>(?:(?:krt|acore|common|tcle|tops|include/common)/[\w./]+|sip\d+intrin\.h))[>"]', re.MULTILINE,
 )  # fmt: skip
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
-# A launch whose arguments do not fit, as g++ tells it: `parameters` are the kernel's.
-_LAUNCH = re.compile(r"call to 'Launch<void \(\*\)(?P<parameters>\(.*?\)), .*' declared with attribute error: ")
-_SAYS = re.compile(r"^call to '.*' declared with attribute error: ")  # what the headers say of a call
+# What the headers say of a call, as g++ and clang++ tell it, and of a launch: `parameters` are the kernel's.
+_DECLARED = r".* declared with (?:attribute error|'error' attribute): "
+_LAUNCH = re.compile(rf"call to .*?Launch<void \(\*\)(?P<parameters>\(.*?\)), {_DECLARED}")
+_SAYS = re.compile(rf"^call to {_DECLARED}")
 _INCLUDED = re.compile(r"(In file included| +) from (?P<file>.+?):(?P<line>\d+)[:,]")
 _PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
 _COUNTED = re.compile(r"candidate expects (\d+) arguments?(, \d+ provided)")

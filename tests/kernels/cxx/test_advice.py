@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import AtopsError, CompilationError, LaunchFailure
+from atops.device.native.toolchain import NAMED, find_toolchain
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -43,14 +45,19 @@ def test_a_transfer_that_its_scope_does_not_wait_for(run: Callable[..., Any]) ->
     """The fault is at the scope's line, not in a header; attributes of functions make no variables of them."""
     program = k.compile_source(KERNEL, "f.tops")
     log = str(program.log)
-    assert "f.tops:7:" in log and "format '%d' expects argument of type 'int'" in log
+    says = "format specifies type 'int'" if find_toolchain().clang else "format '%d' expects argument of type 'int'"
+    assert "f.tops:7:" in log and says in log
     assert log.count("warning: ") == 1, log
     with pytest.raises(AtopsError, match=r"kernel f at f\.tops:8: destroy on a DTE context .* issued at f\.tops:10"):
         run("", "f", (1, 1), np.zeros(4, np.int32), module=program.module())
 
 
-def test_calls_that_do_not_fit() -> None:
+@pytest.mark.parametrize("command", ["g++", "clang++"])
+def test_calls_that_do_not_fit(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's parameters, and the name that is meant."""
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv(NAMED, command)
     with pytest.raises(CompilationError) as caught:
         k.compile_source(CALLS, "calls.tops")
     said = str(caught.value)
@@ -72,6 +79,8 @@ CALL = "tops::memcpy(c, tops::mdspan(x, 4), tops::mdspan(x, 4))"
 
 def test_arguments_that_the_compiler_counts() -> None:
     """The place of a call, which each function takes, is none of them; an event is waited for by itself."""
+    if find_toolchain().clang:
+        pytest.skip("clang++ tells what it has considered in notes of the header only")
     for given, says in {
         CALL[:-1] + ", 3, 4, 5)": "f.tops:5:.* candidate expects up to 3 arguments, 6 provided",
         CALL[:-1] + ", 3)": r"f.tops:5:.* takes no argument more, and is given '3' \(type 'int'\)",
