@@ -195,7 +195,7 @@ each_way = pytest.mark.parametrize("few", [200, 0])  # runs that are compared on
 
 
 @each_way
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_what_is_named_is_what_races(bench: Bench, few: int, steps: list[Any]) -> None:
     """The same bytes of each memory, and no pair of lines that does not race."""
