@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 
-pytestmark = pytest.mark.slow  # the compiler is called for each
+pytestmark = pytest.mark.slow  # the compiler is called for each chip
 
 # What the text shows, and what a kernel makes of it: a text, the expression that out[0] becomes, and its value.
 EXAMPLES: dict[str, tuple[str, str, float]] = {
@@ -159,18 +160,30 @@ WITH_VECTORS = {
     ),
     "8.4 a function": ("__device__ float one(void) { __vector4 float v(0.0f); return exp(v)[5]; }", "one()", 1),
 }  # fmt: skip
+ALL = {**EXAMPLES, **WITH_VECTORS}
 ROWS = [(name, arch) for arch in ("gcu300", "gcu210") for name in EXAMPLES]
 ROWS.remove(("8.2 local memory", "gcu210"))  # it is of vectors
 ROWS += [(name, "gcu300") for name in WITH_VECTORS]
 
 
+@cache
+def compiled(arch: str) -> Any:
+    """Compile all examples for a chip at once, the N-th in the namespace `example_N`, its includes before it."""
+    texts = []
+    for at, (name, (text, expression, _)) in enumerate(ALL.items()):
+        if (name, arch) in ROWS:
+            includes = "".join(f"{line}\n" for line in text.splitlines() if "#include" in line)
+            rest = "\n".join(line for line in text.splitlines() if "#include" not in line)
+            kernel = f"float found = {expression}; __syncthreads(); out[0] = found;"
+            rest += f"\n__global__ void kernel(float *out) {{ {kernel} }}"
+            texts.append(f"{includes}namespace example_{at} {{\n{rest}\n}}\n")
+    return k.compile_source("".join(texts), "text.tops", [f"--gpu-architecture={arch}"]).module()
+
+
 @pytest.mark.parametrize(("name", "arch"), ROWS)
 def test_an_example_of_the_text(name: str, arch: str, run: Callable[..., Any]) -> None:
     """It compiles as it is written, and does what the text says."""
-    text, expression, wanted = {**EXAMPLES, **WITH_VECTORS}[name]
-    kernel = f"float found = {expression}; __syncthreads(); out[0] = found;"
-    whole = f"{text}\n__global__ void kernel(float *out) {{ {kernel} }}"
-    module = k.compile_source(whole, "text.tops", [f"--gpu-architecture={arch}"]).module()
     out = np.array([1, 2, 5, 4], np.float32)
     config = (1, 12, 1024) if "dynamic" in name else (1, 12)
-    assert run("", "kernel", config, out, options=EmulatorOptions(arch=arch), module=module)[0] == wanted
+    kernel = f"example_{list(ALL).index(name)}::kernel"
+    assert run("", kernel, config, out, options=EmulatorOptions(arch=arch), module=compiled(arch))[0] == ALL[name][2]
