@@ -84,13 +84,15 @@ def test_seeded_bugs_are_found_and_their_twins_pass(strategy):
     assert sum(each <= 10 for each in forced) >= 0.95 * len(forced)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("schedules", [
+    pytest.param(40, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.soak),
+])  # fmt: skip
 @pytest.mark.parametrize("name", BUGS)
-def test_twins_pass(name):
-    """Under 200 schedules, of two strategies."""
+def test_twins_pass(name, schedules):
+    """Under schedules of two strategies."""
     for strategy in ("random", "pct"):
-        report = atops.check(BUGS[name].right, 100, strategy)
-        assert report.verdict in ("proved", "explored 100"), report
+        report = atops.check(BUGS[name].right, schedules, strategy)
+        assert report.verdict in ("proved", f"explored {schedules}"), report
         report.raise_if_failed()
 
 
