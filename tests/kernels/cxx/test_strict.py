@@ -47,6 +47,10 @@ BOUNDS = {
                          "__syncthreads(); x[me] = *s.to;", "__shared__ Pointer s; __shared__ int t[4]; "
                          "if (me == 0) { t[0] = 1; s.to = t; } __syncthreads(); x[me] = *s.to;",
                          "local memory of thread (0,0,0) of block (0,0,0)"),
+    "static_of_a_function": ("static int n = 0; n += 1; x[me] = n;", "static int n = y[0] + 1; x[me] = n;",
+                             "stores 4 bytes of a variable of host code, which no kernel has: declare it __device__"),
+    "global_of_the_host": ("host_total += 1;", "x[me] = host_total;",
+                           "stores 4 bytes of a variable of host code"),
     "a_copy": ("float t[70]; memcpy(t, x, sizeof t); x[me] = t[0] * 0;",
                "float t[60]; if (me == 0) { memcpy(t, x, sizeof t); x[0] = t[0] * 0; }",
                "reads 280 bytes, 24 past the end of <Allocation"),
@@ -82,6 +86,7 @@ struct Pointer { int *to; };
 __device__ __noinline__ void put(float *x, int place) {
     x[place] = threadIdx.x;
 }
+int host_total = 7;
 """
 HAND_OVER = "__shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 COUNTED = "__shared__ tte::barrier<SIP> b(12); __shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"

@@ -57,6 +57,10 @@ void give_up_statics(const Scheduler *own) {
     begun.erase(std::remove_if(begun.begin(), begun.end(), [&](const Begun &each) { return each.own == own; }), begun.end());
 }
 
+bool initialises_static(const Fiber *fiber) {
+    return std::any_of(begun.begin(), begun.end(), [&](const Begun &each) { return each.fiber == fiber; });
+}
+
 }  // namespace atops
 
 #define ENDS "which would end the process; a kernel ends by return"

@@ -6,5 +6,6 @@
 namespace atops {
 
 void give_up_statics(const Scheduler *);  // that threads which are no more have begun to initialise
+bool initialises_static(const Fiber *);   // a variable of a function
 
 }  // namespace atops

@@ -14,6 +14,7 @@
 
 #include "dte.h"
 #include "heap.h"
+#include "library.h"
 #include "shadow.h"
 
 namespace atops {
@@ -306,15 +307,23 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
         return made(watch->shared[fiber->block], place.l2, Space::shared, watch->base / watch->own->size + fiber->block);
     }
     if (watch->last && low >= watch->last->low && high <= watch->last->high) return watch->last;
-    if (of_module(watch, low, high) || on_stack(fiber, low)) return nullptr;
-    char text[128];
+    char text[200];
+    if (on_stack(fiber, low)) return nullptr;
+    Range range;
+    if (of_module(watch, low, high)) {
+        if (!(touch.does & WRITES) || initialises_static(fiber)) return nullptr;
+        if (!find_global(run, low, &range)) {  // else the program has registered it
+            snprintf(text, sizeof text, "stores %llu bytes of a variable of host code, which no kernel has: declare it "
+                     "__device__, or pass it as an argument", static_cast<unsigned long long>(high - low));
+            refuse(touch, low, high, text);
+        }
+    }
     if (heap_has(low, high, text, sizeof text)) {
         if (text[0]) refuse(touch, low, high, text);
         return nullptr;
     }
     for (const Range &each : watch->library_heap)
         if (low >= each.low && high <= each.high) return nullptr;
-    Range range;
     if (!find_global(run, low, &range)) return refuse_others(touch, low, high), nullptr;
     if (high > range.high) refuse(touch, low, high, "access");
     auto found = watch->shadow->global.find(range.low);
