@@ -308,7 +308,8 @@ def _compile(
 
     A function that is called and defined nowhere is a fault where it is reached, and an error of a whole program.
     """
-    words = [*FLAGS, *flags, "-march=native", *(["-w"] if options.no_warnings else ["-Wformat"])]
+    lines = ["-gdwarf-4"] if toolchain.clang else []  # addr2line finds no lines of the C++ library's calls in version 5
+    words = [*FLAGS, *lines, *flags, "-march=native", *(["-w"] if options.no_warnings else ["-Wformat"])]
     words += ["-x", toolchain.preprocessed, "-"]
     if toolchain.clang:  # debug lines are otherwise those of a file "-"; x > y > z is a warning, as before clang 21
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
