@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, overload
 
 import numpy as np
@@ -21,7 +22,7 @@ from atops.device.exec.thread import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
 from atops.kernels.execution_spaces import ExecutionSpace, execution_space
-from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared, variables_of
 from atops.kernels.launch_config import LaunchConfig
 from atops.kernels.stores import check_stores
 from atops.kernels.target import compile_target
@@ -328,6 +329,5 @@ def _check_form(function: Function, name: str) -> None:
         )
 
 
-def _evaluate(function: Function, text: str) -> object:
-    closure = inspect.getclosurevars(function)
-    return eval(text, function.__globals__, dict(closure.nonlocals))
+def _evaluate(function: FunctionType, text: str) -> object:
+    return eval(text, variables_of(function))

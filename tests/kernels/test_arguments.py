@@ -62,6 +62,17 @@ def test_other_scalars_stay_as_they_are(annotation: object, value: object):
     assert got == value and type(got) is type(value)
 
 
+def test_annotations_are_read_where_a_name_comes_later():
+    """In a function the kernel may come before what it calls; its annotations are texts in this module."""
+    @k.kernel
+    def probe(a: np.int16):
+        later(a)
+
+    def later(a): ...
+
+    assert type(probe.bind((5,)).values["a"]) is np.int16
+
+
 def test_python_types_convert_numpy_scalars():
     """`int`, `float` and `bool` give Python's own numbers."""
     assert type(taken(int, np.int64(3))) is int

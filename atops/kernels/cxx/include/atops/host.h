@@ -10,8 +10,8 @@ namespace atops {
 struct Host {
     void *const *functions;  // of the runtime API, in the order of its table
     void (*launch)(const char *kernel, int32_t cooperative, void (*enter)(void **), void *const *arguments,
-                   const uint32_t *bytes, const uint8_t *pointers, int32_t count, const Dim *grid, const Dim *block, uint64_t shared_bytes,
-                   const void *stream);
+                   const uint32_t *bytes, const uint8_t *pointers, int32_t count, const Dim *grid, const Dim *block,
+                   uint64_t shared_bytes, const void *stream);
 };
 
 inline const Host *host;
