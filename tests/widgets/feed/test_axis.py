@@ -52,6 +52,16 @@ def test_places_and_moments_are_inverse(parts: list[tuple[int, int]], moments: l
     assert found.since(7).place(3) == found.place(10)
 
 
+def test_a_moment_lies_in_the_part_that_shows_it() -> None:
+    """Also where a nanosecond has many parts: none of them is empty before the first change."""
+    moments = np.arange(5)
+    for first in (0, 10**15):
+        edges = TimeAxis(first, first + 4).edges(240)
+        assert (np.searchsorted(edges, moments + first, "right") - 1).tolist() == [0, 60, 120, 180, 240]
+    edges = axis((0, 10), (1000, 1010)).edges(7)
+    assert edges[0] == 0 and edges[-1] == 1010 and (np.diff(edges) >= 0).all()
+
+
 def test_a_long_table_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks that are known, what comes later in time but began before, and rows that were dropped: the same gaps."""
     records, gaps = Columns(RECORDS, 400, Texts()), Gaps()

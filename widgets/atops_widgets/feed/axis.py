@@ -18,6 +18,7 @@ __all__ = ("Axes", "Extent", "Gaps", "TimeAxis")
 
 MOST_GAPS: Final = 50  # folded, and kept of each part of a table
 LEFT: Final = 16  # a folded gap is as wide as one part in so many of the rest
+ROUNDING: Final = 1e-6  # of places, in ns
 CHUNK: Final = 8192  # rows that are looked through once
 NONE: Final = np.zeros((0, 2), np.int64)
 FARTHEST: Final = np.iinfo(np.int64).max
@@ -75,13 +76,27 @@ class TimeAxis:
 
     def moment(self, place: Column | float) -> Column:
         """Return the moments at places: the inverse."""
+        return np.round(self._since_first(place)).astype(np.int64) + self.first
+
+    def edges(self, parts: int) -> Column:
+        """Return where so many equally wide parts of it begin, and its end: a moment lies in the part that shows it.
+
+        That holds also where one nanosecond has many parts: those without a moment begin where the next one does.
+        """
+        end = max(self.last, self.first + 1)
+        places = np.linspace(0, self.place(end), parts + 1)
+        edges: Column = np.ceil(self._since_first(places) - ROUNDING).astype(np.int64) + self.first
+        edges[-1] = end
+        return edges
+
+    def _since_first(self, place: Column | float) -> Column:
         at = np.asarray(place, np.float64)
         found, cut = at.copy(), 0
         for start, end in self.gaps:
             inside = np.clip(at - (start - self.first - cut), 0, self.left)
             found += inside * ((end - start) / self.left - 1)
             cut += end - start - self.left
-        return np.round(found).astype(np.int64) + self.first
+        return found
 
 
 class Gaps:

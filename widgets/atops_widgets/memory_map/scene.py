@@ -199,7 +199,7 @@ class MemoryPicture:
         steps = self.steps(device)
         free = (block["capacity"] - steps.among(moments)).astype(np.float64)
         shares = np.clip(1 - largest / np.maximum(free, 1), 0, 1)
-        edges = axis.moment(np.linspace(0, axis.place(max(axis.last, axis.first + 1)), PIXELS + 1))
+        edges = axis.edges(PIXELS)
         edges[-1] += 1
         if len(moments):  # those within what is shown, and what there was before and stays after
             first = max(0, int(np.searchsorted(moments, edges[0], "right")) - 1)

@@ -393,7 +393,7 @@ class Strip:
         """Return the edges of so many parts of an axis, the most commands that were not over within each, and a moment
         at which most of all were. What comes and goes within one part counts, too.
         """
-        edges = axis.moment(np.linspace(0, axis.place(axis.last), bins + 1))
+        edges = axis.edges(bins)
         if not len(ledger):
             return edges, np.zeros(bins, np.uint32), 0
         events, held = self._events(ledger)
