@@ -14,7 +14,7 @@ from typing import Any
 
 from atops.base.agenda import Agenda
 from atops.base.choice import Chooser, Name, Plain
-from atops.base.errors import KernelDeadlock, MissingAwait, PriorLaunchFailure, StepLimit, WouldDeadlock
+from atops.base.errors import AtopsError, KernelDeadlock, MissingAwait, PriorLaunchFailure, StepLimit, WouldDeadlock
 from atops.base.log_fields import message_of
 from atops.base.options import EmulatorOptions
 from atops.base.schedule_string import Recorded, read_schedule
@@ -212,13 +212,16 @@ class Runner:
         return driver
 
     def _note_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what a callback of the loop has raised, or a task of this run whose exception nothing retrieves.
+        """Keep what a callback of the run's loop has raised, or a task whose exception nothing retrieves.
 
-        Not what comes of the run's end: a task that waits for a stream then may fail by the driver's close.
+        Not what the driver's close fails, such as a wait for a stream. What of an earlier run is collected only now is
+        that one's.
         """
-        driver = self.driver
-        going_on = driver is not None and driver.closed is None and loop is self.executor.loop
-        if ("handle" in context or going_on) and isinstance(error := context.get("exception"), Exception):
+        running, error = getattr(self, "executor", None), context.get("exception")  # None: the run is over
+        if running is None or loop is not running.loop or not isinstance(error, Exception):
+            return
+        closing = self.driver is not None and self.driver.closed is not None
+        if not (closing and isinstance(error, AtopsError)):
             self.unseen = self.unseen or error
 
     def _note_races(self, driver: Driver) -> None:

@@ -147,6 +147,20 @@ async def leaves_a_wait() -> None:
     assert not task.done()
 
 
+async def fails_at_its_end() -> None:
+    """Return while a task waits, which fails by itself when it is cancelled."""
+
+    async def waits() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            raise ValueError("wrong in the end")
+
+    task = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    assert not task.done()
+
+
 async def leaves_a_callback() -> None:
     """Have a callback of the loop fail, too."""
     asyncio.get_running_loop().call_soon({}.pop, "missing")
@@ -156,7 +170,8 @@ async def leaves_a_callback() -> None:
 @pytest.mark.parametrize("strategy", ["random", "dpor"])
 def test_what_a_callback_of_the_loop_raises_is_a_failure(strategy: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is told nowhere else; nor is what a task has raised that nothing retrieves."""
-    for program, error in ((leaves_a_callback, "KeyError"), (leaves_a_task, "ValueError")):
+    programs = (leaves_a_callback, "KeyError"), (leaves_a_task, "ValueError"), (fails_at_its_end, "ValueError")
+    for program, error in programs:
         report = atops.check(program, 20, strategy=strategy)
         assert report.failure is not None and report.failure.kind == "exception"
         assert report.failure.text.startswith(error)
