@@ -70,7 +70,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> pytest.LineMatcher:
 
 def outcomes(shared: pytest.LineMatcher, name: str) -> dict[str, int]:
     """Return how often each outcome came in a file of SHARED."""
-    pattern = rf"^test_{name}\.py::.* (PASSED|FAILED|ERROR|XFAIL)\b.*%\]$"
+    pattern = rf"^test_{name}\.py::.* (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*%\]$"
     return dict(Counter(found[1].lower() for line in shared.lines if (found := re.match(pattern, line))))
 
 

@@ -6,7 +6,8 @@ import runpy
 
 import pytest
 
-from tests.examples.test_examples import FOLDER, run
+from tests.examples.forks import run_each
+from tests.examples.test_examples import FOLDER
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed", exc_type=ImportError)
@@ -14,7 +15,8 @@ pytest.importorskip("distributed", exc_type=ImportError)
 
 def test_the_histogram_survives_a_killed_worker(tmp_path):
     """Every count is numpy's."""
-    ran = run(FOLDER / "cluster" / "histogram.py", tmp_path)
+    program = FOLDER / "cluster" / "histogram.py"
+    ran = run_each([program], tmp_path)[program]
     assert ran.returncode == 0, ran.stderr
     assert "2 workers" in ran.stdout and "is killed with SIGKILL" in ran.stdout
     assert "24 chunks" in ran.stdout and "every count is numpy's" in ran.stdout

@@ -13,6 +13,8 @@ import pytest
 import atops
 from tests.examples.forks import Ran, run_each
 
+pytestmark = pytest.mark.timeout(300)  # the first test runs all programs
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

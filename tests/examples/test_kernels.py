@@ -16,6 +16,8 @@ import atops
 from atops.base.errors import AtopsError
 from tests.examples.forks import Ran, run_each
 
+pytestmark = pytest.mark.timeout(300)  # the first test runs all programs
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "kernels"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("measured", "in_cxx"))

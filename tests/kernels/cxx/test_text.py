@@ -182,7 +182,7 @@ def compiled(arch: str) -> Any:
 
 @pytest.mark.parametrize(("name", "arch"), ROWS)
 def test_an_example_of_the_text(name: str, arch: str, run: Callable[..., Any]) -> None:
-    """It compiles as it is written, and does what the text says."""
+    """It compiles as it is written, in a namespace, and does what the text says."""
     out = np.array([1, 2, 5, 4], np.float32)
     config = (1, 12, 1024) if "dynamic" in name else (1, 12)
     kernel = f"example_{list(ALL).index(name)}::kernel"
