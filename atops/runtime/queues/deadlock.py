@@ -20,15 +20,16 @@ from atops.base.errors import AtopsError, WouldDeadlock
 from atops.base.log_fields import first_line, get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
+from atops.device.memory.value_wait import satisfied
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import CALLBACKS, Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc, Free
-from atops.runtime.commands.values import WaitValue
+from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import ROWS
-from atops.runtime.core.completion import Completion, driver_fields, fields_of, verb
+from atops.runtime.core.completion import Completion, driver_fields, fields_of, seen, verb
 from atops.runtime.executors.executor import HERE
 from atops.runtime.queues.host_functions import Stand, behind, is_host_function, stands
 
@@ -329,7 +330,8 @@ def why(item: Completion) -> str:
     if isinstance(command, Launch):
         waits = [] if (grid := item.parked) is None else grid.waits()
         if holders := {} if grid is None else item.queue.context.clusters.holders(grid):
-            wanted = f"{grid.total_blocks} clusters at once" if grid.cooperative else "a cluster"
+            many = grid.cooperative and grid.total_blocks > 1
+            wanted = f"{grid.total_blocks} clusters at once" if many else "a cluster"
             return f"waits for {wanted}: {_held_by(item, holders)}"
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
@@ -359,13 +361,21 @@ class _Skipped(NamedTuple):
 
     what: str
     stores: tuple[tuple[ref[object], int, int], ...]
+    value: int | None  # that it would have written, if that is known
     said: str  # by the failure
     failure: ref[AtopsError]  # it has the frames of the program
 
-    def stores_to(self, wait: WaitValue) -> bool:
-        """Whether it would have stored to the word that is waited for."""
-        start, stop = wait.offset, wait.offset + wait.width // 8
-        return any(memory() is wait.src and low < stop and start < high for memory, low, high in self.stores)
+    def ends(self, wait: WaitValue) -> bool:
+        """Whether it would have ended a wait, as far as that is known, and the program has not seen the failure."""
+        failure = self.failure()
+        if failure is None or seen(failure):
+            return False
+        start, stop, width = wait.offset, wait.offset + wait.width // 8, wait.width
+        if not any(memory() is wait.src and low < stop and start < high for memory, low, high in self.stores):
+            return False
+        return self.value is None or satisfied(
+            self.value % (1 << width), wait.value, wait.condition, wait.mask, width
+        )
 
 
 def _stores(item: Completion) -> list[tuple[object, int, int]]:
@@ -429,11 +439,12 @@ class StallWatch:
         if stores := tuple((ref(memory), low, high) for memory, low, high in _stores(item)):
             site = "" if item.epoch is None else f", at {item.epoch.site},"
             what = f"{verb(item)} of {item.queue.label}{site}"
-            self._skipped.append(_Skipped(what, stores, first_line(failure), ref(failure)))
+            value = item.command.value if isinstance(item.command, WriteValue) else None
+            self._skipped.append(_Skipped(what, stores, value, first_line(failure), ref(failure)))
 
     def skipped_for(self, wait: WaitValue) -> _Skipped | None:
-        """Return the first command that would have stored to a word that is waited for, and was skipped."""
-        return next((each for each in [*self._skipped] if each.stores_to(wait)), None)
+        """Return the first command that would have ended a wait, and was skipped after a failure not seen yet."""
+        return next((each for each in [*self._skipped] if each.ends(wait)), None)
 
     def look_later(self) -> None:
         """Start looking. Called when a head parks; cheap when looking already."""

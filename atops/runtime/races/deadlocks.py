@@ -81,7 +81,7 @@ def _of_streams(sides: Sequence[Access]) -> str:
     """Return the advice for streams that stand, and tasks that wait for them or in them."""
     tasks = _task_cures(sides)
     if any("was skipped after a failure" in side.what for side in sides):
-        return SKIPPED
+        return "; ".join((SKIPPED, *tasks))
     if tasks and any("host callable" in side.what for side in sides):
         return WITHIN
     kernels = [side.what for side in sides if "runs kernel" in side.what or "held by kernel" in side.what]

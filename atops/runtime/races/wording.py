@@ -69,10 +69,10 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
             f"would, or {host} before the second"
         )
     if met := _met(first, second):
-        return f"nothing orders them; {met}; where {one_line} is, `{events}` {between} would order them"
+        return f"nothing orders them; {met}; where {one_line} is to come first, `{events}` {between} would order them"
     if met := _met(second, first):
         return (
-            f"nothing orders them; {met}; where {other_line} is, have {one} wait, before {one_line}, for a value that "
+            f"nothing orders them; {met}; where {other_line} is to come first, have {one} wait, before {one_line}, for a value that "
             f"{two} writes behind {other_line}"
         )
     return (

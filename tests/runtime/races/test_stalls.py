@@ -221,6 +221,25 @@ def test_a_wait_that_stands_because_of_a_race_is_told_as_the_race() -> None:
     assert failure is not None and failure.kind == "race" and "data race: " in failure.text
 
 
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_wait_that_a_skipped_store_would_not_end_is_a_deadlock(handled: bool) -> None:
+    """A failure that the program has seen explains no later wait, nor does a store of another value."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        one, two = device.create_stream(name="one"), device.create_stream(name="two")
+        word = await zeros(one)
+        one.call(lambda: 1 / 0)
+        one.write_value(word, 1)
+        if handled:
+            with pytest.raises(atops.errors.AtopsError):
+                await one
+        await two.wait_value(word, 1 if handled else 2)
+
+    failure = atops.check(main, 1).failure
+    assert failure is not None and failure.kind == "deadlock" and "after a failure" not in failure.text
+
+
 class Tell(logging.Handler):
     """Sets an event when a standstill is logged."""
 
