@@ -156,7 +156,6 @@ class Patience:
                     self.stood = _stands(sys._current_frames().get(thread))
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
 
-
     def _steps(self) -> object:
         """Return a value that changes with each step of the runner's run, and with each run."""
         runner = self.runner
