@@ -72,8 +72,8 @@ def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
         return f"nothing orders them; {met}; where {one_line} is to come first, `{events}` {between} would order them"
     if met := _met(second, first):
         return (
-            f"nothing orders them; {met}; where {other_line} is to come first, have {one} wait, before {one_line}, for a value that "
-            f"{two} writes behind {other_line}"
+            f"nothing orders them; {met}; where {other_line} is to come first, have {one} wait, before {one_line}, for "
+            f"a value that {two} writes behind {other_line}"
         )
     return (
         f"nothing orders them; `{events}` {between} would, or {host} before the second is enqueued"

@@ -186,8 +186,8 @@ def test_of_a_wait_before_the_second_both_orders_are_told() -> None:
     )
     assert (
         f"the wait for a value at {wait} was met by {write}: where {fill} is to come first, wait for a value that "
-        f"nothing writes before that is over; where {copy} is to come first, have producer wait, before {fill}, for a value that "
-        f"consumer writes behind {copy}"
+        f"nothing writes before that is over; where {copy} is to come first, have producer wait, before {fill}, for a "
+        f"value that consumer writes behind {copy}"
     ) in atops.report().races[0].advice
 
 
