@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 from atops.base.agenda import MOST_STEPS
 from atops.base.choice import Chooser
@@ -215,7 +215,7 @@ def check_flag(name: str, value: object) -> None:
         raise InvalidValue(f"{name} is {value!r}; expected True or False")
 
 
-def whole(value: object) -> bool:
+def whole(value: object) -> TypeGuard[int]:
     """Whether a value is an int, and no bool: True is equal to 1 and means something else."""
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -27,7 +27,7 @@ def check_count(what: str, count: object) -> None:
     """Raise InvalidValue for what is no whole number from 1 on."""
     if not whole(count):
         raise InvalidValue(f"{what} is {count!r}; expected an int, at least 1")
-    if count < 1:  # type: ignore[operator]
+    if count < 1:
         raise InvalidValue(f"{what} is {count!r}; expected at least 1")
 
 

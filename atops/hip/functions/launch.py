@@ -69,8 +69,7 @@ def _arguments(function: LoadedFunction, kernelParams: object, extra: object) ->
         keys = extra[::2]
         if list(keys) == KEYS and all(type(each) is int for each in keys):
             return arguments_in(function.kernel, _bytes_of(extra[1], extra[3]))
-    if isinstance(extra, REFERENCE):
-        extra = extra._obj  # type: ignore[attr-defined]  # what it refers to
+    extra = _referred(extra)
     match extra:
         case ctypes.Structure() as struct:
             return arguments_in(function.kernel, bytes(struct))
@@ -90,9 +89,14 @@ def _values(function: LoadedFunction, values: object, what: str = "kernelParams"
 
 def _value(value: object) -> object:
     """Return what `byref` refers to, and the address of an array of another library; other values as they are."""
-    if isinstance(value, REFERENCE):
-        return value._obj  # type: ignore[attr-defined]  # what it refers to
+    if (referred := _referred(value)) is not value:
+        return referred
     return value if isinstance(value, ctypes.c_void_p) else pointed(value)
+
+
+def _referred(value: object) -> object:
+    """Return what `byref` refers to; other values as they are."""
+    return value._obj if isinstance(value, REFERENCE) else value  # type: ignore[attr-defined]  # not in typeshed
 
 
 def _bytes_of(buffer: object, size: object) -> bytes:

@@ -13,7 +13,7 @@ from atops.runtime.core.commands import NOWHERE, Described, Ended, always, defin
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
 
-__all__ = ("WaitValue", "WriteValue", "ends_wait")
+__all__ = ("WaitValue", "WriteValue", "ends_wait", "meets")
 
 
 class WaitValue(NamedTuple):
@@ -38,10 +38,13 @@ class WriteValue(NamedTuple):
 
 def ends_wait(write: WriteValue, wait: WaitValue) -> bool:
     """Return whether a write stores to the word of a wait what that waits for."""
-    at, width = (wait.src, wait.offset, wait.width), wait.width
-    return (write.dst, write.offset, write.width) == at and satisfied(
-        write.value % (1 << width), wait.value, wait.condition, wait.mask, width
-    )
+    at = wait.src, wait.offset, wait.width
+    return (write.dst, write.offset, write.width) == at and meets(write.value, wait)
+
+
+def meets(value: int, wait: WaitValue) -> bool:
+    """Return whether a value, written to the word of a wait, is what that waits for."""
+    return satisfied(value % (1 << wait.width), wait.value, wait.condition, wait.mask, wait.width)
 
 
 def _run_wait_value(command: WaitValue, item: Completion) -> bool:

@@ -20,13 +20,12 @@ from atops.base.errors import AtopsError, WouldDeadlock
 from atops.base.log_fields import first_line, get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
-from atops.device.memory.value_wait import satisfied
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import CALLBACKS, Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc, Free
-from atops.runtime.commands.values import WaitValue, WriteValue
+from atops.runtime.commands.values import WaitValue, WriteValue, meets
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import ROWS
 from atops.runtime.core.completion import Completion, driver_fields, fields_of, seen, verb
@@ -370,12 +369,9 @@ class _Skipped(NamedTuple):
         failure = self.failure()
         if failure is None or seen(failure):
             return False
-        start, stop, width = wait.offset, wait.offset + wait.width // 8, wait.width
-        if not any(memory() is wait.src and low < stop and start < high for memory, low, high in self.stores):
+        if not _reaches(((memory(), low, high) for memory, low, high in self.stores), wait):
             return False
-        return self.value is None or satisfied(
-            self.value % (1 << width), wait.value, wait.condition, wait.mask, width
-        )
+        return self.value is None or meets(self.value, wait)
 
 
 def _stores(item: Completion) -> list[tuple[object, int, int]]:
@@ -386,16 +382,21 @@ def _stores(item: Completion) -> list[tuple[object, int, int]]:
     return [(memory, low, high) for memory, low, high, write in ROWS[kind].touches(item.command) if write]
 
 
+def _reaches(stores: Iterable[tuple[object, int, int]], wait: WaitValue) -> bool:
+    """Whether one of these bytes is of the word that is waited for."""
+    start, stop = wait.offset, wait.offset + wait.width // 8
+    return any(memory is wait.src and low < stop and start < high for memory, low, high in stores)
+
+
 def _writers_to_come(item: Completion, wait: WaitValue) -> str:
     """Say which commands that are enqueued would store to a word that is waited for, as far as that is known."""
-    start, stop = wait.offset, wait.offset + wait.width // 8
     writers = [
         f"{each!r} behind {pending[0]!r}" if each is not pending[0] else repr(each)
         for context in item.queue.board.contexts
         for stream in [*context.active]
         for pending in [stream.pending()]
         for each in pending
-        if any(memory is wait.src and low < stop and start < high for memory, low, high in _stores(each))
+        if _reaches(_stores(each), wait)
     ]
     if not writers:
         if (skipped := item.queue.board.stall.skipped_for(wait)) is None:
