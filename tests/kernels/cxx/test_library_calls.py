@@ -15,6 +15,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import IllegalState, KernelAssert, LaunchFailure
+from atops.device.native.library import private_ranges
 
 HEAD = """#include <stdlib.h>
 #include <unistd.h>
@@ -103,6 +104,36 @@ __global__ void right(int *x) {
 """
     for _ in range(3):
         assert list(run(text, "right", (2, 1), np.zeros(2, np.int32))) == [100, 100]
+
+
+def test_what_a_failed_launch_has_taken_is_given_back() -> None:
+    """Its blocks are; those that a right one has left stay for later ones."""
+    text = """#include <stdlib.h>
+__global__ void take(int **x) { *(x[threadIdx.x] = (int *)malloc(4)) = 7; }
+__global__ void wrong(int **x) {
+  char *volatile p = (char *)malloc(64); p[0] = 1;
+  __syncthreads();
+  __builtin_trap();
+}
+__global__ void right(int **x) { int *p = x[threadIdx.x]; ++*p; x[threadIdx.x] = (int *)long(*p); free(p); }
+"""
+    module = k.compile_source(text, "heap.tops").module()
+
+    async def main() -> Any:
+        device = atops.Device(0)
+        x = device.zeros(12, np.int64)
+        await device.create_stream().launch(module.function("take"), (1, 12), x)
+        mappings = []
+        for _ in range(8):
+            with pytest.raises(LaunchFailure, match=r"heap\.tops:6"):
+                await device.create_stream().launch(module.function("wrong"), (1, 12), x)
+            mappings.append(len(private_ranges()))
+        async with device.create_stream() as stream:
+            stream.launch(module.function("right"), (1, 12), x)
+            assert mappings[-1] < mappings[0] + 12, mappings
+            return (await stream.fetch(x)).tolist()
+
+    assert atops.run(main) == [8] * 12
 
 
 @pytest.mark.slow

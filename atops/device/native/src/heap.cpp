@@ -1,6 +1,7 @@
 // Memory that kernels take from the C library: modules are linked so that these calls come here. Each block has pages of
 // its own and ends where one begins that nobody may touch. A kernel that runs over the end is stopped there, before it
-// reaches what Python has beside it. What is freed may not be touched either, until the launch is over.
+// reaches what Python has beside it. What is freed may not be touched either, until the launch is over. What a run has
+// taken and not freed stays for later launches; where it fails, nobody can free it any more, and it is given back.
 #include "heap.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ constexpr size_t MOST = 10000;  // blocks, for a process has 65530 maps; what co
 struct Block {
     uintptr_t mapped, end, first;  // its addresses, of which it has those from `first` on
     size_t bytes;
-    const Scheduler *freed;  // by a kernel of this
+    const Scheduler *run;  // that took it or freed it, while that goes on
+    bool freed;
 
     void *all() const { return reinterpret_cast<void *>(mapped); }
 };
@@ -60,12 +62,12 @@ std::vector<Block>::iterator beginning(const void *place) {
     return found != blocks().end() && found->first == reinterpret_cast<uintptr_t>(place) ? found : blocks().end();
 }
 
-const Scheduler *kernel_here() {
+Scheduler *kernel_here() {
     Scheduler *own = scheduler_here();
     return own && own->current ? own : nullptr;
 }
 
-// Return a block with pages of its own; where there are too many, one of the library's.
+// Return a block of a kernel, with pages of its own; where there are too many, one of the library's.
 void *take(size_t bytes, size_t align) {
     if (bytes > SIZE_MAX / 2) return errno = ENOMEM, nullptr;
     align = std::max<size_t>(align, 16);
@@ -81,10 +83,11 @@ void *take(size_t bytes, size_t align) {
                 munmap(place, mapped);
                 return errno = ENOMEM, nullptr;
             }
-            Block made = {from, from + mapped, pages + usable - size, bytes, nullptr};
+            Block made = {from, from + mapped, pages + usable - size, bytes, kernel_here(), false};
             auto behind = std::upper_bound(blocks().begin(), blocks().end(), made,
                                            [](const Block &left, const Block &right) { return left.mapped < right.mapped; });
             blocks().insert(behind, made);
+            kernel_here()->has_heap = true;
             return reinterpret_cast<void *>(made.first);
         }
     }
@@ -98,7 +101,7 @@ void *take(size_t bytes, size_t align) {
 
 // Give a block back. False where it is none of these.
 bool give(void *place) {
-    const Scheduler *own = kernel_here();
+    Scheduler *own = kernel_here();
     char text[96];
     {
         std::lock_guard<std::mutex> held(lock);
@@ -108,7 +111,8 @@ bool give(void *place) {
             size_t mapped = found->end - found->mapped;
             if (own) {
                 mmap(found->all(), mapped, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-                found->freed = own;
+                found->run = own;
+                found->freed = own->has_heap = true;
             } else {
                 munmap(found->all(), mapped);
                 blocks().erase(found);
@@ -132,10 +136,13 @@ ptrdiff_t size_of(const void *place) {
 
 namespace atops {
 
-void give_up_heap(const Scheduler *own) {
+void give_up_heap(const Scheduler *own, bool failed) {
+    if (!own->has_heap) return;
     std::lock_guard<std::mutex> held(lock);
-    auto kept = std::remove_if(blocks().begin(), blocks().end(), [&](const Block &each) {
-        if (each.freed != own) return false;
+    auto kept = std::remove_if(blocks().begin(), blocks().end(), [&](Block &each) {
+        if (each.run != own) return false;
+        each.run = nullptr;
+        if (!each.freed && !failed) return false;
         munmap(each.all(), each.end - each.mapped);
         return true;
     });

@@ -8,7 +8,7 @@
 
 namespace atops {
 
-void give_up_heap(const Scheduler *);  // what threads that are no more have freed
+void give_up_heap(const Scheduler *, bool failed);  // what threads that are no more have freed, or cannot free any more
 // Says what is wrong with an address in or behind a block; false where no block is.
 bool heap_says(uintptr_t address, char *text, size_t room);
 // Whether bytes are of memory that kernels have of malloc or new; `text` says what is wrong with them, if something is.

@@ -741,9 +741,9 @@ int32_t atops_run(Run *run) {
         run->scheduler = nullptr;
         here = outer;
         give_up_statics(&own);
-        give_up_heap(&own);
         if (own.watch) end_watch(own.watch);
         if (!run->fault && own.over < own.fibers.size()) say_stuck(&own);
+        give_up_heap(&own, run->fault != 0);
     }
     for (int32_t block = 0; block < run->blocks; ++block) run->places[block].l2_used = own.blocks[static_cast<size_t>(block)].top;
     for (Fiber *each : own.fibers) {

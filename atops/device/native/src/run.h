@@ -33,6 +33,7 @@ struct Scheduler {
     uint64_t random = 0;
     uint64_t accesses = 0;  // before which others could go on
     std::vector<uint32_t> numbers;  // of those that are ready
+    bool has_heap = false;  // it took memory of malloc, or freed some
     pthread_t os_thread{};
     Watch *watch = nullptr;  // of an instrumented launch
 };
