@@ -43,9 +43,11 @@ class Cancelled(NamedTuple):
 
 
 def _run_record(command: Record, item: Completion) -> bool:
-    """Stamp the event with the time at which everything before it was over."""
+    """Stamp the event with the time at which everything before it was over, and tell other processes that share it."""
     event = command.event
     event.stamp(item, item.queue.board.now())
+    if (shared := event.shared) is not None:
+        shared.publish(item)
     return True
 
 

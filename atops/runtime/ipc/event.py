@@ -49,6 +49,7 @@ class SharedRecords:
         self._context = weakref.ref(context)
         self._lock = threading.Lock()
         self._own: tuple[int, Completion] | None = None  # this process's newest record
+        self._owed: dict[Completion, int] = {}  # tickets of this process's records that others do not know to be over
         self._remote: dict[int, Completion] = {}  # by ticket, records of other processes that this one waits for
         self._watching = False
 
@@ -58,9 +59,22 @@ class SharedRecords:
         """Enter a record of this process. With the driver's lock held."""
         ticket = self.page.submit()
         self._own = ticket, record
-        publisher = _Publisher(self.page, ticket, record)
+        self._owed[record] = ticket
+        publisher = _Publisher(self, record)
         if not record.add_waiter(publisher):
             publisher.wake()
+
+    def publish(self, record: Completion) -> None:
+        """Tell the other processes, once, that a record of this one is over: it is done unless it has a failure.
+
+        A record that runs says so before this process can see it as done. One that waited for it may end at once, and
+        the others would take what was not said for lost.
+        """
+        if (ticket := self._owed.pop(record, None)) is None:
+            return
+        if (detector := record.queue.board.detector) is not None:
+            detector.shared(record)
+        self.page.finish(ticket, record.failure is not None)
 
     def latest(self) -> Completion | None:
         """Return the newest record of any process; None when there is nothing to wait for."""
@@ -179,20 +193,17 @@ class SharedRecords:
 
 
 class _Publisher:
-    """Tells the other processes when a record of this one is over."""
+    """Publishes a record that ended without running: it failed, was skipped, or is the end of a launch."""
 
-    __slots__ = ("_page", "_record", "_ticket")
+    __slots__ = ("_record", "_records")
 
-    def __init__(self, page: EventPage, ticket: int, record: Completion) -> None:
-        self._page = page
-        self._ticket = ticket
+    def __init__(self, records: SharedRecords, record: Completion) -> None:
+        self._records = records
         self._record = record
 
     def wake(self) -> None:
-        """Tell them."""
-        if (detector := self._record.queue.board.detector) is not None:
-            detector.shared(self._record)
-        self._page.finish(self._ticket, self._record.failure is not None)
+        """Tell the other processes."""
+        self._records.publish(self._record)
 
 
 class LentEvent:

@@ -100,7 +100,8 @@ class EventPage:
         if _reached(done, ticket):
             return TicketState.DONE
         if look and owner == ticket and not is_running(process, start):
-            return TicketState.LOST
+            # It may have finished the record after the words were read, and ended then.
+            return self.state(ticket) or TicketState.LOST
         return TicketState.PENDING
 
     def process(self, ticket: int) -> int:

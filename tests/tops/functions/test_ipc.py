@@ -20,6 +20,7 @@ from atops.bridge.handles import event_of
 from atops.bridge.pointers import device_memory
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
+from atops.runtime.ipc import page as page_module
 from atops.runtime.ipc.lending import EXPORTER, HandleKind, address_of, exporter
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch
@@ -567,6 +568,33 @@ def test_a_killed_recorder(world):
         assert tops.topsEventQuery(event) == (tops.topsErrorLaunchFailure,)
         tops.check(tops.topsEventRecord(event, None))
         assert waiter.do("sync", event=to) == [0]
+
+
+def test_a_recorder_that_ends_right_after_its_record(world, monkeypatch):
+    owed, asked = page_module.EventPage(), []
+    ticket = owed.submit()
+
+    def ends(*process) -> bool:  # between the look at the words and the look at the process
+        asked.append(process)
+        owed.finish(ticket, failed=False)
+        return False
+
+    monkeypatch.setattr(page_module, "is_running", ends)
+    assert owed.state(ticket, look=True) == page_module.TicketState.DONE and len(asked) == 1
+
+
+def test_a_record_is_published_before_its_own_process_sees_it(world, monkeypatch):
+    """A process may end once its record is done; what it had not published by then would be lost to the others."""
+    event, _ = shared_event()
+    shared, done_before, finish = device_event(event), [], page_module.EventPage.finish
+
+    def finishes(page, ticket: int, failed: bool) -> None:
+        done_before.append(shared.completion.is_done)
+        finish(page, ticket, failed)
+
+    monkeypatch.setattr(page_module.EventPage, "finish", finishes)
+    tops.check(tops.topsEventRecord(event, None))
+    assert tops.topsEventSynchronize(event) == (0,) and done_before == [False]
 
 
 def device_event(event: int):
