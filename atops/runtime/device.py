@@ -246,8 +246,6 @@ class Device(DeviceMemoryVerbs):
     @keywords(**EVENT_OPTIONS)
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`. Raises InvalidValue for an option that is no bool."""
-        for name, value in (("timing", timing), ("once", once), ("queryable", queryable)):
-            check_flag(name, value)
         warn_in_host_function(self._board, CALLS, "create_event()")
         return Event(self.context, timing=timing, once=once, queryable=queryable)
 

@@ -198,13 +198,14 @@ def report() -> Report:
     """Return the report of the current driver, as `Driver.report` does.
 
     Where none was chosen, after `atops.run` say, and the process-wide one has no detectors: that of the driver with
-    detectors that was closed last. Raises NotInitialized where there was no driver at all.
+    detectors that was closed last. Raises NotInitialized where there is none of these.
     """
     board = chosen_board() or (DEFAULT[0] if DEFAULT else None)
     if CLOSED and (board is None or board.detector is None) and chosen_board() is None:
         return CLOSED[-1]
     if board is None:
-        raise NotInitialized("there is no driver to report on yet; ask after its work: atops.run(main), then report()")
+        raise NotInitialized("no driver with detectors has worked yet; set ATOPS_DETECT=1, or give EmulatorOptions("
+                             "detect=True) to atops.run or Driver, and ask after the work")  # fmt: skip
     return report_of(board)
 
 

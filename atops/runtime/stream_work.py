@@ -169,10 +169,11 @@ class WorkVerbs(MemoryVerbs):
         """Enqueue a mark: the event is complete when everything enqueued so far is. Returns the event.
 
         Without an event it makes one, with the options of `Device.create_event`. Raises InvalidHandle for an event of
-        another device or driver, InvalidValue for options beside an event (TOPS Runtime API, 2.5 topsEventRecord).
+        another device or driver, InvalidValue for options beside an event, or an option that is no bool (TOPS Runtime
+        API, 2.5 topsEventRecord).
         """
         queue = self._queue
-        if timing and queryable and not once:
+        if timing is True and queryable is True and once is False:
             event = Event(queue.context) if event is None else event
         elif event is None:
             event = Event(queue.context, timing=timing, once=once, queryable=queryable)

@@ -152,6 +152,8 @@ def test_a_flag_is_a_bool_and_a_number_of_streams_an_int() -> None:
         for name in ("timing", "once", "queryable"):
             with pytest.raises(InvalidValue, match=f"^{name} is 'no'; expected True or False"):
                 place.create_event(**{name: "no"})
+            with pytest.raises(InvalidValue, match=f"^{name} is 'no'; expected True or False"):
+                place.create_stream().record(**{name: "no"})
         with pytest.raises(InvalidValue, match=r"^nonblocking is 'yes'; expected True or False"):
             place.create_stream(nonblocking="yes")
         with pytest.raises(InvalidValue, match=r"^streams is 2\.5; expected an int, at least 1"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.base.neighbours import answers, refuse_await, refuse_keywords
+from atops.base.options import check_flag
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import AT_ONCE, FutureLike, Timeout, call_here, checked_callback, ends_a_wait
@@ -68,6 +69,9 @@ class Event(FutureLike[None]):
             raise TypeError(f"Event() got unexpected keyword arguments: {', '.join(foreign)}")
         if context is None or not hasattr(context, "chip"):  # a call of the program's; the runtime gives a context
             raise InvalidType(f"Event({context!r}) makes no event; use device.create_event()")
+        if not (timing is True and queryable is True and once is False):
+            for name, value in (("timing", timing), ("once", once), ("queryable", queryable)):
+                check_flag(name, value)
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
         self._device_id = context.ordinal
