@@ -1,4 +1,4 @@
-"""The floor under the vector add in C++: a plain loop on one OS thread with the same copies and sums, and nothing else.
+"""The floor under the vector add in C++: a loop on one OS thread or two with the same copies and sums, and no more.
 
 It shares no code with the runtime: no fibers, no checks, no range table, no trace. Its time is what this machine's
 memory and the C library's memcpy allow; the budgets of the kernels that do the same are tied to it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +64,26 @@ class BareNativeAdd:
 
     def by(self, tile: int) -> Callable[[], None]:
         """Return a call that adds by tiles of this size, and returns when it is done."""
-        rooms = np.zeros(self._threads * 6 * tile, np.float32)
-        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (self.result, *self._vectors, rooms)]
-        figures = [ctypes.c_long(each) for each in (len(self.result), tile, self._threads)]
+        return self._part(slice(None), tile, self._threads)
+
+    def by_two(self, tile: int, pool: ThreadPoolExecutor) -> Callable[[], None]:
+        """Return a call that adds by tiles of this size on two OS threads: the caller's, and one of the pool."""
+        half = len(self.result) // 2
+        first, second = (self._part(part, tile, self._threads // 2) for part in (slice(half), slice(half, None)))
+
+        def add() -> None:
+            other = pool.submit(second)
+            first()
+            other.result()
+
+        return add
+
+    def _part(self, part: slice, tile: int, threads: int) -> Callable[[], None]:
+        """Return a call that adds a part of the vectors as so many kernel threads do."""
+        vectors = [each[part] for each in (self.result, *self._vectors)]
+        rooms = np.zeros(threads * 6 * tile, np.float32)
+        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*vectors, rooms)]
+        figures = [ctypes.c_long(each) for each in (len(vectors[0]), tile, threads)]
 
         def add(held: Floats = rooms) -> None:  # the default keeps the rooms
             self._add(*pointers[:3], *figures, pointers[3])
