@@ -571,6 +571,7 @@ def test_a_killed_recorder(world):
 
 
 def test_a_recorder_that_ends_right_after_its_record(world, monkeypatch):
+    """Its record is done, also where the words were read before it was and the process was looked for behind that."""
     owed, asked = page_module.EventPage(), []
     ticket = owed.submit()
 
