@@ -63,10 +63,11 @@ class Toolchain:
         self, arguments: Sequence[str], source: str | None = None, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Call it, in a folder. `source` is its standard input. Raises CompilationError where it does not come back."""
-        unchecked = ["-fno-sanitize=undefined"] if self.zig else []
+        always = ["-fno-sanitize=undefined"] if self.zig else []
+        always += [] if self.clang else ["-fdiagnostics-column-unit=byte"]  # as clang++ counts them
         try:
             return subprocess.run(
-                [*self.command, *unchecked, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS,
+                [*self.command, *always, *arguments], input=source, capture_output=True, text=True, timeout=SECONDS,
                 check=False, errors="replace", env={**os.environ, "LC_ALL": "C"}, cwd=folder,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

@@ -10,14 +10,17 @@ import os
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
+from pathlib import Path, PurePosixPath
 
+from atops.base.errors import InvalidValue
 from atops.device.native.toolchain import Toolchain
 from atops.kernels.cxx.tokens import unescaped
+from atops.kernels.source.diagnostics import SourceText
 
-__all__ = ("ONLY", "outside", "read_outside", "system_folders")
+__all__ = ("ONLY", "Texts", "outside", "read_outside", "system_folders")
 
 ONLY = "only headers of the language and texts of the program are read; headers= and -I name more"
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
@@ -109,3 +112,44 @@ def read_outside(preprocessed: str, known: Collection[str], ours: tuple[str, ...
         name for name in names
         if name not in known and not name.startswith("<") and not os.path.realpath(name).startswith(folders)
     ]  # fmt: skip
+
+
+class Texts:
+    """The program's own texts: its source, and the headers as files of a folder that is gone afterwards."""
+
+    def __init__(self, source: SourceText, headers: Mapping[str, str], root: Path) -> None:
+        up = max((PurePosixPath(name).parts.count("..") for name in headers), default=0)
+        below = "below"
+        while any(below in name for name in headers):
+            below += "_"
+        self.source, self.folder = source, root.joinpath(*[below] * up)  # where `../` still is in `root`
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.texts = {source.name: source}
+        self.stand_ins: set[str] = set()  # headers that were put where the chip's are missing
+        files: dict[Path, SourceText] = {}
+        for name, text in headers.items():
+            parts = PurePosixPath(name)
+            if parts.is_absolute():
+                continue  # no name of a header: an include of it finds nothing
+            path = Path(posixpath.normpath(self.folder / parts))
+            files[path] = self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found
+        written: dict[str, Path] = {}
+        for path, header in files.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if header.text in written:
+                    os.link(written[header.text], path)  # by another name; `#pragma once` knows it again
+                else:
+                    path.write_text(header.text)
+                    written[header.text] = path
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                raise InvalidValue(f"headers: {header.name!r} is a text, or lies below one, and a folder") from None
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which line markers know them."""
+        return list(self.texts)
+
+    def of(self, file: str) -> SourceText | str:
+        """Return the text of a file; its name where it is none of the program's."""
+        return self.texts.get(posixpath.normpath(file), file)

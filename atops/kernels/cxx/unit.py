@@ -7,7 +7,6 @@ package, those of the C++ library, and the named texts of its program; nothing e
 from __future__ import annotations
 
 import json
-import os
 import posixpath
 import re
 import shutil
@@ -19,12 +18,14 @@ from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from platform import machine
 
-from atops.base.errors import CompilationError, InvalidValue
+from atops.base.errors import CompilationError
 from atops.base.locks import make_lock
 from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, how_loading_ends, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
+from atops.kernels.cxx.columns import Columns
 from atops.kernels.cxx.kernel import NativeKernel
-from atops.kernels.cxx.reading import ONLY, outside, read_outside
+from atops.kernels.cxx.messages import take
+from atops.kernels.cxx.reading import ONLY, Texts, outside, read_outside
 from atops.kernels.cxx.registration import MAIN, CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
 from atops.kernels.cxx.tokens import spelled
@@ -38,13 +39,15 @@ __all__ = ("INCLUDE", "LANGUAGE", "CxxUnit", "read_cxx")
 LANGUAGE = "TOPS C++"
 INCLUDE = Path(__file__).parent / "include"
 _OURS = frozenset((".h", ".cpp", ".py"))
+HEAP = tuple(f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc", "free"))
 # -g1, lines only: faults of the processor are told with theirs. Compilers take half of the widest registers by default.
 # No arithmetic of floats traps here; where it could, g++ would leave loops with conditions in them as they are. A call
 # at the end of a function stays a call: the line of its fault is the one that it returns to. A loop without an end
-# stays, too: compilers of C++ may take it that there is none.
+# stays, too: compilers of C++ may take it that there is none. So does memory of the C library that is taken and freed:
+# what guards it sees what is wrong with that.
 OPTIMISED = (
     "-O2", "-ftree-vectorize", "-fno-trapping-math", "-fno-optimize-sibling-calls", "-fno-finite-loops", "-g1",
-    *(["-mprefer-vector-width=512"] if machine() in ("x86_64", "AMD64") else []),
+    *HEAP, *(["-mprefer-vector-width=512"] if machine() in ("x86_64", "AMD64") else []),
 )  # fmt: skip
 SEEN = "-fsanitize=thread"
 # Every load and store calls the runtime first (`device/native/src/hooks.cpp`). Not vectorised: the compilers leave out
@@ -52,6 +55,7 @@ SEEN = "-fsanitize=thread"
 WATCHED = (
     "-O1", "-fno-optimize-sibling-calls", "-fno-finite-loops", "-g1", SEEN,
     "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
+    *HEAP,
 )  # fmt: skip
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
@@ -60,28 +64,11 @@ _DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, 
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
 _STDIN = re.compile(r'^# \d+ "[^"\n]*-stdin\.cpp".*\n', re.MULTILINE)
-_SAID = re.compile(
-    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)$"
-)
 _CHIPS = re.compile(
     r'^[ \t]*#[ \t]*include[ \t]*(?:<|"(?=sip|include/common/))'
     r'(?P<name>(?:(?:krt|acore|common|tcle|tops|include/common)/[\w./]+|sip\d+intrin\.h))[>"]', re.MULTILINE,
 )  # fmt: skip
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
-# What the headers say of a call, as g++ and clang++ tell it, and of a launch: `parameters` are the kernel's.
-_DECLARED = r".* declared with (?:attribute error|'error' attribute): "
-_LAUNCH = re.compile(rf"call to .*?Launch<void \(\*\)(?P<parameters>\(.*?\)), {_DECLARED}")
-_SAYS = re.compile(rf"^call to {_DECLARED}")
-_INCLUDED = re.compile(r"(In file included| +) from (?P<file>.+?):(?P<line>\d+)[:,]")
-_PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
-_COUNTED = re.compile(r"candidate expects (\d+) arguments?(, \d+ provided)")
-_MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'")
-_PRIVATE = re.compile(r"__atops_\w+|atops::")
-_NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
-_VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
-_ALIAS = re.compile(r"'[^']*' \{aka '(__vector[24]? [\w ]+)'\}")
-_KEYWORDS = {"128": "__vector", "256": "__vector2", "512": "__vector4"}
-_NO_OPERATOR = re.compile(r"no match for 'operator(\S+)'|invalid operands to binary expression")
 
 
 class CxxUnit:
@@ -159,7 +146,7 @@ def _built(
         return known
     before = len(log.errors)
     with tempfile.TemporaryDirectory(prefix="atops-") as folder:
-        texts = _Texts(source, headers, Path(folder))
+        texts = Texts(source, headers, Path(folder))
         preprocessed = _preprocess(toolchain, texts, options, log)
         if preprocessed is None:
             return None
@@ -206,48 +193,7 @@ def _ours() -> str:
     return key_of([str(INCLUDE), *(part for path in files for part in (path.name, path.read_bytes()))])
 
 
-class _Texts:
-    """The program's own texts: its source, and the headers as files of a folder that is gone afterwards."""
-
-    def __init__(self, source: SourceText, headers: Mapping[str, str], root: Path) -> None:
-        up = max((PurePosixPath(name).parts.count("..") for name in headers), default=0)
-        below = "below"
-        while any(below in name for name in headers):
-            below += "_"
-        self.source, self.folder = source, root.joinpath(*[below] * up)  # where `../` still is in `root`
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.texts = {source.name: source}
-        self.stand_ins: set[str] = set()  # headers that were put where the chip's are missing
-        files: dict[Path, SourceText] = {}
-        for name, text in headers.items():
-            parts = PurePosixPath(name)
-            if parts.is_absolute():
-                continue  # no name of a header: an include of it finds nothing
-            path = Path(posixpath.normpath(self.folder / parts))
-            files[path] = self.texts[str(path)] = self.texts[str(parts)] = SourceText(name, text)  # as it is found
-        written: dict[str, Path] = {}
-        for path, header in files.items():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if header.text in written:
-                    os.link(written[header.text], path)  # by another name; `#pragma once` knows it again
-                else:
-                    path.write_text(header.text)
-                    written[header.text] = path
-            except (FileExistsError, NotADirectoryError, IsADirectoryError):
-                raise InvalidValue(f"headers: {header.name!r} is a text, or lies below one, and a folder") from None
-
-    @property
-    def names(self) -> list[str]:
-        """The names by which line markers know them."""
-        return list(self.texts)
-
-    def of(self, file: str) -> SourceText | str:
-        """Return the text of a file; its name where it is none of the program's."""
-        return self.texts.get(posixpath.normpath(file), file)
-
-
-def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, log: DiagnosticLog) -> str | None:
+def _preprocess(toolchain: Toolchain, texts: Texts, options: CompileOptions, log: DiagnosticLog) -> str | None:
     """Return the text with everything that it includes. None where `log` has an error."""
     macros = [f"-D{name}={value}" for name, value in options.built_in.items() if value is not None]
     macros += [f"-D{name}={text}" for name, text in options.defines]
@@ -272,11 +218,11 @@ def _preprocess(toolchain: Toolchain, texts: _Texts, options: CompileOptions, lo
     if _reads_others(found, texts, log, toolchain):  # of which the compiler's words would tell what they hold
         return None
     failed = result.returncode != 0
-    _take(result.stderr, texts, log, failed)
+    take(result.stderr, texts, log, failed, None)
     return None if failed else found
 
 
-def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
+def _stand_in(texts: Texts, log: DiagnosticLog) -> None:
     """Put a header where a text includes one of the chip's that there is none of: what is known of all of them."""
     for text in dict.fromkeys(texts.texts.values()):
         for found in _CHIPS.finditer(text.text):
@@ -291,7 +237,7 @@ def _stand_in(texts: _Texts, log: DiagnosticLog) -> None:
             log.warning(f"<{name}> is none of the headers of this emulator: names of it may be missing", text, where)
 
 
-def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog, toolchain: Toolchain) -> bool:
+def _reads_others(preprocessed: str, texts: Texts, log: DiagnosticLog, toolchain: Toolchain) -> bool:
     """Report files that are neither the program's own nor headers; return whether there were any."""
     known = texts.stand_ins | texts.texts.keys()
     others = read_outside(preprocessed, known, (str(INCLUDE), str(SOURCES)), toolchain)
@@ -301,7 +247,7 @@ def _reads_others(preprocessed: str, texts: _Texts, log: DiagnosticLog, toolchai
 
 
 def _compile(
-    toolchain: Toolchain, found: Rewritten, texts: _Texts, options: CompileOptions, log: DiagnosticLog,
+    toolchain: Toolchain, found: Rewritten, texts: Texts, options: CompileOptions, log: DiagnosticLog,
     flags: Sequence[str],
 ) -> Path | None:  # fmt: skip
     """Return the module's file. None where `log` has an error.
@@ -337,7 +283,7 @@ def _compile(
             return None
         text += "".join(map(_fault_for, missing.items()))
     failed = result.returncode != 0
-    _take(result.stderr, texts, log, failed)
+    take(result.stderr, texts, log, failed, Columns(text))
     if failed or log.errors:
         return None
     if not made.exists():
@@ -376,81 +322,3 @@ def _fault_for(missing: tuple[str, str]) -> str:
         f'\nextern "C" __attribute__((visibility("hidden"))) void {function}() __asm__("{name}");\n'
         f'extern "C" void {function}() {{ atops::fail(atops::Fault::launch_failure, "{said}", "", 0); }}\n'
     )
-
-
-def _in_words_of_the_text(said: str) -> str:
-    """Return what the compiler says without names of the headers: vectors as the text has them, and what to do."""
-    text = _PRIVATE.sub("", said)
-    if launch := _LAUNCH.match(text):
-        text = f"{text[launch.end() :]}, which are {launch['parameters']}"
-    text = _SAYS.sub("", text)
-    for narrow, name in _NARROW:
-        text = narrow.sub(name, text)
-    text = _ALIAS.sub(r"'\1'", _VECTOR.sub(lambda found: f"{_KEYWORDS[found[2]]} {found[1]}", text))
-    operands = re.findall(r"'(__vector[24]? [\w ]+)'", text)
-    found = _NO_OPERATOR.match(text)
-    if found is None or len(operands) != 2:
-        return text
-    if operands[0].split(" ", 1)[1] != operands[1].split(" ", 1)[1]:
-        return f"{text}; both have to be of one type: convert one with tops::vcast"
-    if operands[0] != operands[1]:
-        return f"{text}; both have to be of one length"
-    if found[1] in ("/", "/="):
-        return f"{text}; call div(a, b) or tops::vdiv(a, b)"
-    if found[1] in ("<<", ">>"):
-        return f"{text}; it is of unsigned elements: call tops::vsh{'l' if found[1] == '<<' else 'r'}(a, b)"
-    return text
-
-
-def _take(said: str, texts: _Texts, log: DiagnosticLog, failed: bool) -> None:
-    """Take what the compiler says into the log: what is said of the program's own lines, in its own words."""
-    before, elsewhere = len(log.errors), list[str]()
-    own = placed = False
-    for line in said.splitlines():
-        found = _SAID.match(line)
-        if found is None:
-            continue
-        text, kind, file = _in_words_of_the_text(found["text"]), found["kind"], found["file"]
-        if text.startswith("candidate: "):
-            placed = _PLACED.search(text) is not None
-        elif placed and (counted := _COUNTED.search(text)) is not None:
-            text = f"candidate expects up to {int(counted[1]) - 2} arguments{counted[2]}"
-        elif placed and (more := _MORE.search(text)) is not None:
-            text = f"candidate takes no argument more, and is given {more[1]}"
-        source = texts.of(file)
-        if isinstance(source, str):
-            if kind.endswith("error"):
-                elsewhere.append(f"{text}")
-            own = own and kind == "note"
-            continue
-        where = SourcePosition(int(found["line"]), int(found["column"] or 1))
-        if kind.endswith("error"):
-            log.error(text, source, where)
-            own = True
-        elif kind == "warning":
-            log.warning(text, source, where)
-            own = True
-        elif own and "Anything" not in text:  # the type of what an unknown intrinsic gives
-            log.note(text, source, where)
-    if failed and len(log.errors) == before:
-        detail = elsewhere[0] if elsewhere else said.strip().splitlines()[-1] if said.strip() else "it said nothing"
-        end = SourcePosition(texts.source.text.rstrip().count("\n") + 1, 1)
-        detail, where = _behind(said, texts) or (detail, end)
-        log.error(f"the compiler refuses it: {detail}", texts.source, where)
-
-
-def _behind(said: str, texts: _Texts) -> tuple[str, SourcePosition] | None:
-    """Return an error that is in no line of the program, and the line that it comes from: an include, an open brace."""
-    within, wrong = None, ""
-    for line in said.splitlines():
-        if included := _INCLUDED.match(line):
-            if texts.of(included["file"]) is texts.source:
-                within = SourcePosition(int(included["line"]), 1)
-        elif found := _SAID.match(line):
-            if found["kind"].endswith("error"):
-                wrong = found["text"]
-                if within is not None and found["file"] != "registration":
-                    return wrong, within
-            elif found["kind"] == "note" and wrong and texts.of(found["file"]) is texts.source:
-                return wrong, SourcePosition(int(found["line"]), int(found["column"] or 1))
-    return None

@@ -46,7 +46,10 @@ class Located(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """A place in a source text: the line and the column of its first character, both from 1, and how wide it is."""
+    """A place in a source text: the line and the column of its first character, both from 1, and how wide it is.
+
+    The column is 0 where only the line is known.
+    """
 
     line: int
     column: int = 1
@@ -76,7 +79,9 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message. `line` and `column` count from 1, and are 0 where it concerns the whole; `text` is the line."""
+    """One message. `line` and `column` count from 1; both are 0 where it concerns the whole text, the column where it
+    concerns all of the line. `text` is the line.
+    """
 
     severity: Severity
     message: str
@@ -88,10 +93,12 @@ class Diagnostic:
 
     def __str__(self) -> str:
         """Print `name:line:column: severity: message`, the line, and a caret under the place."""
-        where = f"{self.name}:{self.line}:{self.column}" if self.line else self.name
+        where = ":".join([self.name, *(str(each) for each in (self.line, self.column) if each)])
         head = f"{where}: {self.severity.value}: {self.message}"
         if not self.text.strip():
             return head
+        if not self.column:
+            return f"{head}\n{self.text}"
         before = "".join("\t" if each == "\t" else " " for each in self.text[: self.column - 1])
         width = max(1, min(self.width, len(self.text) - self.column + 1))
         return f"{head}\n{self.text}\n{before}^{'~' * (width - 1)}"

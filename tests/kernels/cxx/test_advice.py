@@ -79,11 +79,10 @@ CALL = "tops::memcpy(c, tops::mdspan(x, 4), tops::mdspan(x, 4))"
 
 def test_arguments_that_the_compiler_counts() -> None:
     """The place of a call, which each function takes, is none of them; an event is waited for by itself."""
-    if find_toolchain().clang:
-        pytest.skip("clang++ tells what it has considered in notes of the header only")
+    more = "one of type 'int'" if find_toolchain().clang else r"'3' \(type 'int'\)"
     for given, says in {
         CALL[:-1] + ", 3, 4, 5)": "f.tops:5:.* candidate expects up to 3 arguments, 6 provided",
-        CALL[:-1] + ", 3)": r"f.tops:5:.* takes no argument more, and is given '3' \(type 'int'\)",
+        CALL[:-1] + ", 3)": f"f.tops:5:.* takes no argument more, and is given {more}",
         "tops::wait(e, g)": "f.tops:5:.* takes one event: call it for each",
     }.items():
         with pytest.raises(CompilationError, match=f"(?s){says}"):

@@ -14,7 +14,7 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.device.native import toolchain
 from atops.errors import IllegalState, InvalidValue, NotSupported
-from atops.kernels.cxx.unit import _Texts
+from atops.kernels.cxx.reading import Texts
 from atops.kernels.source.diagnostics import SourceText
 
 SCALE = """#include <tops.h>
@@ -90,13 +90,13 @@ def test_names_of_headers(tmp_path: Path) -> None:
     """Two names may be of one file, and a folder above may be called as one of ours; a text is no folder."""
     source = SourceText("test.tops", "")
     names = {"a.h": "1", "./a.h": "1", "b.h": "1", "c/../b.h": "2", "../below/a.h": "3", "../../below_/a.h": "4"}
-    texts = _Texts(source, names, tmp_path)
+    texts = Texts(source, names, tmp_path)
     found = {name: (texts.folder / name).read_text() for name in names if "c/" not in name}
     assert found == {**{name: names[name] for name in found}, "b.h": "2"}
     assert getattr(texts.of(str(texts.folder / "b.h")), "name", None) == "c/../b.h"
     for nth, wrong in enumerate(({"a": "1", "a/b.h": "2"}, {"a/b.h": "1", "a": "2"}, {"a/b.h": "1", "a": "1"})):
         with pytest.raises(InvalidValue, match="headers: 'a"):
-            _Texts(source, wrong, tmp_path / str(nth))
+            Texts(source, wrong, tmp_path / str(nth))
 
 
 @pytest.mark.slow
