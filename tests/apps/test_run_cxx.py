@@ -396,6 +396,29 @@ def test_pageable_host_memory_is_no_argument(tmp_path: Path) -> None:
         assert re.search("kernel one: argument 1 is 0x[0-9a-f]+, an address of pageable host memory", says), says
 
 
+REGISTERED = """
+static int fixed[16], table[16];
+__global__ void given(int *x, int *to) { if (threadIdx.x == 11) x[0] = 7; else to[threadIdx.x] = x[0]; }
+__global__ void named(int *to) { if (threadIdx.x == 11) fixed[1] = 7; else to[threadIdx.x] = fixed[1] + table[1]; }
+int main() {
+    int *to; topsMalloc(&to, 64); topsHostRegister(fixed, 64, 0);
+    given<<<1, 12>>>(fixed, to); topsDeviceSynchronize();
+    named<<<1, 12>>>(to); topsDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.slow
+def test_loads_of_registered_variables_are_watched(tmp_path: Path) -> None:
+    """Given as an argument, or named by the kernel; a load before a store of another thread races with it."""
+    (tmp_path / "registered.cpp").write_text(HEAD + REGISTERED)
+    said = atops_run("--detect", "registered.cpp", cwd=tmp_path).stderr
+    for kernel, line in {"given": 3, "named": 4}.items():
+        place = rf"at registered\.cpp:{HEAD.count(chr(10)) + line}"
+        for does in ("loads", "stores"):
+            assert re.search(rf"of kernel {kernel}: {does}, {place}", said), said
+
+
 @pytest.mark.slow
 def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     """A source beside the file is found; one above it where -I names its folder, by `../` and by its name."""

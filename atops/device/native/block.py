@@ -88,8 +88,11 @@ class NativeEntry(Protocol):
         `watched`: the one whose every access is seen. Raises CompilationError where the compiler does not make it.
         """
 
-    def named(self, chip: object) -> Sequence[Allocation]:
-        """Return the memory that the arguments name, to which the kernel may store."""
+    def named(self, chip: object, watched: bool) -> Sequence[Allocation]:
+        """Return the memory that the arguments name, to which the kernel may store.
+
+        `watched`: and the host's that it may reach by name, so that what is registered of the module's own is known.
+        """
 
     def find(self, address: int, chip: object) -> Allocation | None:
         """Return the live memory of the chip that an address of the host is in."""
@@ -105,7 +108,7 @@ class _Plan:
         self.grid, self._entry = grid, entry
         self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
-        self.memory = (*entry.named(grid.chip), *self.loaded.allocations)
+        self.memory = (*entry.named(grid.chip, grid.detector is not None), *self.loaded.allocations)
         self._ranges = array("Q")
         for low, high in sorted({_range(each) for each in self.memory if each.alive}):
             self._ranges.extend((low, high))

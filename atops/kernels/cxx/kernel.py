@@ -10,7 +10,7 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -96,7 +96,7 @@ class NativeLaunch(BoundKernel):
             return None
         return found
 
-    def named(self, chip: Chip) -> Sequence[Allocation]:
+    def named(self, chip: Chip, watched: bool) -> Sequence[Allocation]:
         """Return the memory that the arguments name, to which the kernel may store."""
         return self.allocations
 
@@ -178,18 +178,21 @@ class ProgramLaunch(NativeLaunch):
         found = super().find(address, chip) or kernel.elsewhere(address)
         return found if found is not None and self._can_access(found) else None
 
-    def named(self, chip: Chip) -> Sequence[Allocation]:
-        """Return the memory that a word of the arguments points to."""
+    def named(self, chip: Chip, watched: bool) -> Sequence[Allocation]:
+        """Return the memory that a word of the arguments points to; `watched`: and what devices reach of the host's."""
         data: Any = self._memory
+        kernel: Any = self.kernel
         words = np.frombuffer(data, np.uint64)
         found = (self.find(int(each), chip) for each in words if each)
-        return list(dict.fromkeys(each for each in found if each is not None))
+        reached = [each for each in kernel.reached() if self._can_access(each)] if watched else []
+        return list(dict.fromkeys([*(each for each in found if each is not None), *reached]))
 
 
 class ProgramKernel(NativeKernel):
     """A kernel that host code in C++ launches: where it is on a chip, and how many bytes each of its arguments has.
 
-    `pointers` tells which of them are declared as pointers. `elsewhere` finds the memory of the board at an address.
+    `pointers` tells which of them are declared as pointers. `elsewhere` finds the memory of the board at an address,
+    `reached` all of the host that the board's devices reach.
     """
 
     bound_as = ProgramLaunch
@@ -197,8 +200,10 @@ class ProgramKernel(NativeKernel):
     def __init__(
         self, on: Callable[[Chip, bool], tuple[Loaded, int]], name: str, sizes: Sequence[int],
         pointers: Sequence[bool], cooperative: bool, elsewhere: Callable[[int], Allocation | None],
+        reached: Callable[[], Iterable[Allocation]],
     ) -> None:  # fmt: skip
-        self._on, self.sizes, self.pointers, self.elsewhere = on, tuple(sizes), tuple(pointers), elsewhere
+        self._on, self.sizes, self.pointers = on, tuple(sizes), tuple(pointers)
+        self.elsewhere, self.reached = elsewhere, reached
         Kernel.__init__(self, _stand_in(name, ["arguments"]), name, cooperative, None)
         given = np.dtype(f"V{max(1, sum(sizes))}")
         self.parameters = {"arguments": StructParameter(name, "arguments", given, False)}

@@ -81,7 +81,7 @@ def _kernel_at(
     def on(chip: Chip, watched: bool) -> tuple[Loaded, int]:
         return loaded, enter
 
-    return ProgramKernel(on, name, sizes, pointers, cooperative, _elsewhere)
+    return ProgramKernel(on, name, sizes, pointers, cooperative, _elsewhere, _reached)
 
 
 def _elsewhere(address: int) -> Allocation | None:
@@ -93,6 +93,11 @@ def _elsewhere(address: int) -> Allocation | None:
             found: Allocation = context.chip.memory.find(address)
             return found
     return None
+
+
+def _reached() -> list[Allocation]:
+    """Return the pinned, registered and managed memory of the board."""
+    return current_board().host.live()
 
 
 def _dims(given: Any) -> dim3:
@@ -148,7 +153,8 @@ def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
         return kernel, function
     if found not in _TWINS:  # what takes the arguments as they lie in memory
         sizes = [each.bytes for each in kernel.kinds]
-        raw = ProgramKernel(kernel.on, kernel.name, sizes, _pointers(kernel.kinds), kernel.cooperative, _elsewhere)
+        pointers = _pointers(kernel.kinds)
+        raw = ProgramKernel(kernel.on, kernel.name, sizes, pointers, kernel.cooperative, _elsewhere, _reached)
         made = LoadedFunction(raw, found.context)
         _TWINS[found] = register(made, found.context)
     twin = _TWINS[found]

@@ -625,15 +625,18 @@ const Runtime *const RUNTIME_TABLE = &RUNTIME;
 
 bool is_no_shared(uint64_t address) { return no_shared() && address - no_shared() < NO_SHARED_BYTES; }
 
-bool find_global(Run *run, uint64_t address, Range *found) {
+bool find_named(Run *run, uint64_t address, Range *found) {
     const Range *end = run->ranges + run->range_count;
     const Range *next = std::upper_bound(run->ranges, end, address,
                                          [](uint64_t given, const Range &range) { return given < range.low; });
-    if (next != run->ranges && address < next[-1].high) {
-        *found = next[-1];
-        return true;
-    }
-    return run->find && run->find(address, found) && address >= found->low && address < found->high;
+    if (next == run->ranges || address >= next[-1].high) return false;
+    *found = next[-1];
+    return true;
+}
+
+bool find_global(Run *run, uint64_t address, Range *found) {
+    return find_named(run, address, found) ||
+           (run->find && run->find(address, found) && address >= found->low && address < found->high);
 }
 
 uint64_t caller_of(Run *run, const void *frame, const Fiber *fiber) {

@@ -44,6 +44,7 @@ Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
 [[noreturn]] void fail_now(Fault, const char *text, const void *frame = nullptr);
 uint64_t caller_of(Run *, const void *frame, const Fiber *);  // notes callers of the module; 0 where none is found
 extern const Runtime *const RUNTIME_TABLE;  // what modules are attached to
+bool find_named(Run *, uint64_t address, Range *found);  // live memory that the launch names
 bool find_global(Run *, uint64_t address, Range *found);  // live memory that an address is in
 bool is_no_shared(uint64_t address);  // what a kernel takes for dynamic shared memory where the launch gives none
 constexpr const char *NO_SHARED = "dynamic shared memory, of which the launch gives none: launch with (grid, block, bytes)";

@@ -205,9 +205,15 @@ bool of_module(const Watch *watch, uint64_t low, uint64_t high) {
            (low >= table && high <= table + sizeof *RUNTIME_TABLE);
 }
 
+// Whether bytes are of host code: the module's, but what the program has registered of them.
+bool of_host_code(const Watch *watch, uint64_t low, uint64_t high) {
+    Range range;
+    return of_module(watch, low, high) && !find_named(watch->run, low, &range);
+}
+
 // Whether no other thread reaches what lies here.
 bool own_memory(const Watch *watch, const Fiber *fiber, uint64_t low, uint64_t high) {
-    return begins_in(*fiber->l1, low) || on_stack(fiber, low) || of_module(watch, low, high);
+    return begins_in(*fiber->l1, low) || on_stack(fiber, low) || of_host_code(watch, low, high);
 }
 
 Region *made(std::unique_ptr<Region> &region, const Pad &pad, Space space, uint32_t owner) {
@@ -310,13 +316,11 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     char text[200];
     if (on_stack(fiber, low)) return nullptr;
     Range range;
-    if (of_module(watch, low, high)) {
+    if (of_host_code(watch, low, high)) {
         if (!(touch.does & WRITES) || initialises_static(fiber)) return nullptr;
-        if (!find_global(run, low, &range)) {  // else the program has registered it
-            snprintf(text, sizeof text, "stores %llu bytes of a variable of host code, which no kernel has: declare it "
-                     "__device__, or pass it as an argument", static_cast<unsigned long long>(high - low));
-            refuse(touch, low, high, text);
-        }
+        snprintf(text, sizeof text, "stores %llu bytes of a variable of host code, which no kernel has: declare it "
+                 "__device__, or pass it as an argument", static_cast<unsigned long long>(high - low));
+        refuse(touch, low, high, text);
     }
     if (heap_has(low, high, text, sizeof text)) {
         if (text[0]) refuse(touch, low, high, text);
