@@ -181,7 +181,7 @@ def test_the_text_counts_time_as_the_pictures_do() -> None:
 
 @pytest.mark.slow
 def test_the_note_tells_what_is_drawn_together() -> None:
-    """Fewer shapes than records: thinned; a few short records beside each other: some drawn together; else nothing."""
+    """Fewer shapes than records: thinned to so many, without those of the engines; else nothing."""
     def note(records: list[TraceRecord], width: int) -> str:
         return str(Timeline(Trace(tuple(records))).scene(Window(width=width)).told["note"]).partition(" · ")[0]
 
@@ -189,6 +189,6 @@ def test_the_note_tells_what_is_drawn_together() -> None:
     assert note(apart, 960) == "12 records"
     assert note(apart[:1], 960) == "1 record"
     close = [record(20 + number, Kind.COPY_H2D, 2, 2 * number, 2 * number + 1, engine=0) for number in range(3)]
-    assert note([*apart, *close], 960) == "15 records, some drawn together"
+    assert note([*apart, *close], 960) == "15 records, thinned to 14 shapes"
     dense = [record(number, Kind.FILL, 1, number, number + 1) for number in range(5000)]
     assert note(dense, 100).endswith(" to 1 shape")

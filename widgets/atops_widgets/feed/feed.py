@@ -299,8 +299,8 @@ class Feed:
             return 0
         waits, self._waits_read = tracer.waits_since(self._waits_read, limit)
         if waits:
-            names = tracer.names()  # after the waits: it has their lines
-            self.host.add_waits([wait for wait in waits if wait.finished_ns >= self.since_ns], names)
+            places = tracer.details.sites()  # after the waits: it has their lines
+            self.host.add_waits([wait for wait in waits if wait.finished_ns >= self.since_ns], places)
         return len(waits)
 
     def ask_waits(self) -> None:
@@ -469,7 +469,7 @@ class Feed:
         for name in ("records", "moments", "changes", "steps", "uses"):
             getattr(self, name).extend(getattr(trace, name))
         self.host.add_calls(self.records, len(self.records))
-        self.host.add_waits(trace.waits, trace.names)
+        self.host.add_waits(trace.waits, trace.names.sites)
         self.races = tuple(trace.races)
         self.origin_ns = self._first_ns()
         self.missed = trace.dropped

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.records import HostWait, Kind, TraceNames
+from atops.base.trace.records import HostWait, Kind, Place
 from atops.device.call_site import file_shown
 from atops.trace.words import format_ns
 from atops_widgets.feed.columns import RECORDS, Column, Columns, Texts
@@ -46,14 +46,15 @@ class HostLog:
             names = ("started_ns", "finished_ns", "status", "correlation", "name")
             self._add(Kind.API, {name: records[name][at] for name in names})
 
-    def add_waits(self, waits: Sequence[HostWait], names: TraceNames) -> None:
-        """Take waits of the program; their names are the lines that waited."""
+    def add_waits(self, waits: Sequence[HostWait], places: Mapping[int, Place]) -> None:
+        """Take waits of the program; their names are the lines that waited, of places by their numbers."""
         if waits:
             started, finished, seqs, sites = (np.array(column, np.int64) for column in zip(*waits, strict=True))
-            number = self.rows.texts.number
+            known = np.unique(sites)
+            names = np.array([self.rows.texts.number(_line_of(places, site)) for site in known.tolist()], np.int64)
             self._add(PROGRAM_WAITS, {
                 "started_ns": started, "finished_ns": finished, "status": 0 * sites, "correlation": seqs, "site": sites,
-                "name": np.array([number(_line_of(names, site)) for site in sites.tolist()], np.int64),
+                "name": names[np.searchsorted(known, sites)],
             })  # fmt: skip
 
     def _add(self, kind: int, columns: Mapping[str, Column]) -> None:
@@ -150,7 +151,7 @@ def _listed(seqs: Sequence[int]) -> str:
     return f"number {', '.join(map(str, seqs[:NAMED]))}{more}" if seqs else ""
 
 
-def _line_of(names: TraceNames, site: int) -> str:
+def _line_of(places: Mapping[int, Place], site: int) -> str:
     """Return a line in few letters, "main.py:7 in main"; empty where it is not known."""
-    place = names.sites.get(site)
+    place = places.get(site)
     return f"{file_shown(place.file)}:{place.line} in {place.function}" if place is not None else ""

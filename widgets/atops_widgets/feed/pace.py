@@ -123,7 +123,7 @@ BESIDE: Final = 0.1  # of what a working program uses, and of what it leaves of 
 PORTION: Final = 2048  # rows of a kind that are read at once after the first time; the rest waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
-NEWEST: Final = 512  # rows that are read where reading is behind
+NEWEST: Final = 256  # rows that are read where reading is behind
 BEHIND_S: Final = 0.1  # behind by more than this, only the newest is read, until nothing is left out any more
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 

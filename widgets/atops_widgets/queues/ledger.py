@@ -137,7 +137,8 @@ class Ledger:
         return at
 
     def _wheres(self, device: Column, stream: Column) -> Column:
-        codes, inverse = np.unique((device.astype(np.int64) << 32) + stream, return_inverse=True)
+        of_rows = (device.astype(np.int64) << 32) + stream
+        codes = np.unique(of_rows)
         found = np.empty(len(codes), np.int32)
         for place, code in enumerate(codes.tolist()):
             key = code >> 32, code & 0xFFFFFFFF
@@ -145,7 +146,7 @@ class Ledger:
                 self._numbers[key] = len(self.streams)
                 self.streams.append(key)
             found[place] = self._numbers[key]
-        return found[inverse]
+        return found[np.searchsorted(codes, of_rows)]
 
     def _insert(self, seqs: Column, where: Column) -> None:
         """Make places for commands that are not held, given in order; most are newer than all that are."""
@@ -153,12 +154,14 @@ class Ledger:
         if count + more > len(self._arrays["seq"]):
             self._arrays = {field: _grown(old[:count], 2 * (count + more)) for field, old in self._arrays.items()}
         begin = int(np.searchsorted(self["seq"], seqs[0]))
-        order = np.argsort(np.concatenate([self["seq"][begin:], seqs]), kind="stable")
-        values = {field: np.full(more, default, kind) for field, (kind, default) in FIELDS.items()}
-        values |= {"seq": seqs, "where": where}
-        for field, array in self._arrays.items():
-            array[begin : count + more] = np.concatenate([array[begin:count], values[field]])[order]
+        for field, (_, default) in FIELDS.items():
+            self._arrays[field][count : count + more] = default
+        self._arrays["seq"][count : count + more], self._arrays["where"][count : count + more] = seqs, where
         self._count += more
+        if begin < count:
+            order = np.argsort(self["seq"][begin:], kind="stable")
+            for field in FIELDS:
+                self[field][begin:] = self[field][begin:][order]
         if begin < self._all_over:
             self._renumbered()
 

@@ -39,8 +39,7 @@ class Timetable:
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
-        self.pyramid = Pyramid()
-        self.hosts = Pyramid(self.pyramid.book)  # calls and waits of the host
+        self.pyramid = Pyramid(0, HOST)  # of records, and of calls and waits of the host
         self._waits = Waits()
         self._figures: tuple[object, tuple[tuple[int, ...], str, str]] = None, ((), "", "")
 
@@ -50,8 +49,7 @@ class Timetable:
         `host` has a lane for each thing that the host does at once; else these are folded where there are many.
         """
         feed = self.feed
-        self.pyramid.update(feed.records)
-        self.hosts.update(feed.host.rows)
+        self.pyramid.update(feed.records, feed.host.rows)
         axis = feed.axis()
         span = self._span(window, axis)
         rows, (order, folded) = self.pyramid.book.rows, self._order(window)
@@ -61,22 +59,20 @@ class Timetable:
         place[shown] = np.arange(len(shown))
         for number in folded:
             place[number] = place[rows.index(rows[number].folds_to or rows[number])]
-        marked, hosts = self._marked()
-        shapes, count = self.pyramid.view(axis, span, window.width, marked, place[:-1])
-        done, _ = self.hosts.view(axis, span, window.width, hosts, place[:-1])
+        shapes, count = self.pyramid.view(axis, span, window.width, self._marked(), place[:-1])
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
-        columns = self._all_shapes(shapes, done) | _both(self._arrow_columns(span, place), self._host_arrows(place))
+        lanes, counted = (np.array([getattr(rows[n], what) for n in shown], bool) for what in ("hosts", "counted"))
+        columns = self._shape_columns(shapes, lanes) | _both(self._arrow_columns(span, place), self._host_arrows(place))
         columns |= self._path_columns(path, place)
-        thinned = "" if shapes is None else _thinned(shapes, count)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
             "rows": [self._row(rows[number], folded, number in pinned) for number in shown],
             "first": first,
             "more": max(0, len(order) - len(pinned) - first - len(page)),
             "kinds": np.unique(columns["kind"]).tolist(),
-            "signs": [*([0] if shapes is not None and shapes.failed.any() else []), *([1] if path else [])],
-            "note": plural(count, "record") + thinned + overlap,
+            "signs": [*([0] if columns["failed"].any() else []), *([1] if path else [])],
+            "note": plural(count, "record") + _thinned(columns, counted) + overlap,
             "figures": sentence,
             "path": asked,
         }
@@ -103,12 +99,6 @@ class Timetable:
         rest = [number for number in order if number not in pinned]
         first = max(0, min(whole_option(window.options, "first"), len(rest) - 1)) if rest else 0
         return pinned, first, rest[first : first + MOST_ROWS - len(pinned)]
-
-    def _all_shapes(self, shapes: Shapes | None, hosts: Shapes | None) -> dict[str, Column]:
-        """Return the columns of the host's shapes and of all others, in the order drawn and stepped through."""
-        drawn = self._shape_columns(hosts, self.feed.host.rows), self._shape_columns(shapes, self.feed.records)
-        parts = [each for each in drawn if len(each["row"])] or drawn[:1]
-        return {name: np.concatenate([each[name] for each in parts]) for name in SHAPE}
 
     def found(self, text: str) -> list[int]:
         """Return commands, calls and waits in the order of their starts whose name, kind or stream has `text` in it."""
@@ -142,36 +132,41 @@ class Timetable:
             return [label, PINNED, "kept at the top", row.engine, row.key]
         return [label, row.device, device, row.engine, row.key]
 
-    def _marked(self) -> tuple[Column, Column]:
-        """Return the numbers of the records that are marked, or raced, and of rows of the host: drawn on their own."""
+    def _marked(self) -> Column:
+        """Return the indices of what is marked, or raced, which is drawn on its own."""
         marks = self.feed.marks()
         chosen = [] if marks.seq == NOTHING else [marks.seq, *marks.before, *marks.after]
         chosen += [int(seq) for race in self.feed.told_races() for seq in race[:2]]
         if not chosen:
-            return NOTHING_KEPT, NOTHING_KEPT
+            return NOTHING_KEPT
         rows = self.feed.links().rows(np.unique(chosen))
-        hosts = np.array([seq - HOST for seq in chosen if seq >= HOST], np.int64)
-        return rows[rows >= 0] + self.feed.records.start, hosts
+        hosts = np.array([seq for seq in chosen if seq >= HOST], np.int64)
+        return np.concatenate([rows[rows >= 0] + self.feed.records.start, hosts])
 
-    def _shape_columns(self, shapes: Shapes | None, records: Columns) -> dict[str, Column]:
-        origin = self.feed.origin_ns
+    def _shape_columns(self, shapes: Shapes | None, lanes: Column) -> dict[str, Column]:
+        """Return the columns of shapes, those on `lanes` of the host first: so they are drawn and stepped through."""
         if shapes is None:
             return dict.fromkeys(SHAPE, np.zeros(0, np.float64))
-        at = shapes.index - records.start
-        single = at >= 0  # and not of a record that was dropped since
-        own = np.where(single, at, 0)
+        hosts = lanes[shapes.row]
+        shapes = shapes.take(np.concatenate([np.flatnonzero(hosts), np.flatnonzero(~hosts)]))
+        seq, name, size = np.full(len(shapes), -1), *np.zeros((2, len(shapes)), np.int64)
+        for first, table in ((HOST, self.feed.host.rows), (0, self.feed.records)):
+            at = shapes.index - first - table.start
+            own = np.flatnonzero((at >= 0) & (at < len(table)))  # single, and not dropped since
+            at = at[own]
+            seq[own], name[own], size[own] = table["seq"][at], table["name"][at], table["bytes"][at]
         length = np.maximum(1, shapes.end - shapes.start)
         return {
             "row": shapes.row.astype(np.int16),
-            "start": shapes.start - origin,
-            "end": shapes.end - origin,
+            "start": shapes.start - self.feed.origin_ns,
+            "end": shapes.end - self.feed.origin_ns,
             "kind": shapes.kind,
             "failed": shapes.failed,
             "count": shapes.count.astype(np.uint32),
             "busy": np.minimum(1, shapes.time / length).astype(np.float32),
-            "seq": np.where(single, records["seq"][own], -1),
-            "name": np.where(single, records["name"][own], 0),
-            "bytes": np.where(single, records["bytes"][own], 0),
+            "seq": seq,
+            "name": name,
+            "bytes": size,
         }
 
     def _arrow_columns(self, span: tuple[int, int], place: Column) -> dict[str, Column]:
@@ -300,11 +295,10 @@ def _both(one: dict[str, Column], other: dict[str, Column]) -> dict[str, Column]
     return {name: np.concatenate([one[name], other[name]]).astype(one[name].dtype) for name in one}
 
 
-def _thinned(shapes: Shapes, count: int) -> str:
-    """Return how much stands together in one shape, in words; empty where each record is drawn on its own."""
-    if len(shapes) < count:
-        return f", thinned to {plural(len(shapes), 'shape')}"
-    return ", some drawn together" if (shapes.index < 0).any() else ""
+def _thinned(columns: dict[str, Column], counted: Column) -> str:
+    """Return in how many shapes records stand, in words; empty where each is drawn on its own. `counted`: see rows."""
+    count = columns["count"][counted[columns["row"]]] if len(columns["row"]) else NOTHING_KEPT
+    return f", thinned to {plural(len(count), 'shape')}" if (count > 1).any() else ""
 
 
 def following(seqs: list[int], chosen: int, by: int) -> int:

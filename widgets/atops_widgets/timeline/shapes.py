@@ -8,7 +8,9 @@ picture is what its chunks have, and what was drawn stays as it is while more co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import gt
 from typing import Final
 
 import numpy as np
@@ -51,6 +53,11 @@ class TimelineRow:
     def hosts(self) -> bool:
         """True for a row of the host's."""
         return self.device < 0
+
+    @property
+    def counted(self) -> bool:
+        """True for a row of a stream, or of calls beside it: of what a device did, each record is on one of these."""
+        return not self.engine and not self.hosts
 
     @property
     def unplaced(self) -> bool:
@@ -242,7 +249,7 @@ def _joined(parts: list[Shapes]) -> Shapes:
 
 
 CHUNK: Final = 8192  # records
-PART: Final = 512  # records of a part of the newest chunk, at least; what is newer is made anew for each picture
+PART: Final = 256  # records of a part of the newest chunk, at least; what is newer is made anew for each picture
 PER_CELL: Final = 8  # records for each cell in time that a chunk is gathered into at first
 
 
@@ -254,9 +261,9 @@ def starts(records: Columns, part: Column | slice = slice(None)) -> Column:
 class Chunk:
     """Some records as shapes, on the rows of their streams and of their engines, and the same gathered."""
 
-    def __init__(self, shapes: Shapes, ended: int) -> None:
+    def __init__(self, shapes: Shapes, ended: tuple[int, ...]) -> None:
         self.shapes = shapes
-        self.ended = ended  # the number of the record after its last one
+        self.ended = ended  # of each table, the number of the row after its last one
         self.first = int(shapes.start.min())
         self.last = int(shapes.end.max())
         cells = max(1, len(shapes) // PER_CELL)
@@ -267,10 +274,11 @@ class Chunk:
         """Return the shapes in cells of 2 ** `level` nanoseconds; as they are at RAW."""
         if level not in self._levels:
             finer = max(known for known in self._levels if known < level)
-            if finer == RAW and level > self._finest and len(self.shapes) >= CHUNK:
+            full = len(self.shapes) >= CHUNK
+            if finer == RAW and level > self._finest and full:
                 self._levels[self._finest] = gather(self.shapes, finer := self._finest)
             found = gather(self._levels[finer], level)
-            if level < self._finest:
+            if level < self._finest and full:
                 return found  # of the few chunks that one sees so near
             self._levels[level] = found
         return self._levels[level]
@@ -289,45 +297,48 @@ class Chunk:
 
 
 class Pyramid:
-    """All chunks of a table of records, and the rows they are on."""
+    """All chunks of tables of records, and the rows they are on. What is added to the tables together is one chunk.
 
-    def __init__(self, book: RowBook | None = None) -> None:
-        self.book = RowBook() if book is None else book
+    The index of a shape counts from the `first` of its table.
+    """
+
+    def __init__(self, *first: int) -> None:
+        self.book = RowBook()
+        self._first = first or (0,)
         self._full: list[Chunk] = []
         self._parts: list[Chunk] = []  # of the newest chunk
         self._open: Chunk | None = None
-        self._taken = self._parted = 0  # number of the first record that is in no full chunk, and in no full part
-        self._seen = (-1, -1)
+        # Of each table, the number of the first row that is in no full chunk, and in no full part.
+        self._taken = self._parted = tuple(0 for _ in self._first)
+        self._seen: object = None
 
-    def update(self, records: Columns) -> None:
-        """Take the records in that are new since the last time."""
-        state = records.start, len(records)
-        if state == self._seen:
+    def update(self, *tables: Columns) -> None:
+        """Take the rows in that are new since the last time; always of the same tables."""
+        starts, ends = tuple(each.start for each in tables), tuple(each.start + len(each) for each in tables)
+        if self._seen == (starts, ends):
             return
-        self._seen = state
-        end = records.start + len(records)
+        self._seen = starts, ends
         self._full, self._parts = (
-            [chunk for chunk in chunks if chunk.ended > records.start] for chunks in (self._full, self._parts)
+            [chunk for chunk in chunks if any(map(gt, chunk.ended, starts))] for chunks in (self._full, self._parts)
         )
-        self._taken = max(self._taken, records.start)
-        self._parted = max(self._parted, records.start)
-        while end - self._parted >= PART:
-            upto = min(end, self._parted + CHUNK)
-            self._parts.append(self._chunk(records, self._parted, upto))
+        self._taken, self._parted = tuple(map(max, self._taken, starts)), tuple(map(max, self._parted, starts))
+        while sum(ends) - sum(self._parted) >= PART:
+            upto = tuple(min(end, begin + CHUNK) for begin, end in zip(self._parted, ends, strict=True))
+            self._parts.append(self._chunk(tables, upto))
             self._parted = upto
-            if upto - self._taken >= CHUNK:
+            if sum(upto) - sum(self._taken) >= CHUNK:
                 self._full.append(Chunk(join([part.shapes for part in self._parts]), upto))
                 self._taken = upto
                 self._parts.clear()
-        self._open = self._chunk(records, self._parted, end) if end > self._parted else None
+        self._open = self._chunk(tables, ends) if self._parted != ends else None
 
     def view(
         self, axis: TimeAxis, window: tuple[int, int], width: int, keep: Column, rows: Column
     ) -> tuple[Shapes | None, int]:
-        """Return the shapes to draw, None for none, and how many records are in the window.
+        """Return the shapes to draw, None for none, and how many records of devices are in the window.
 
-        What is shorter than a pixel is gathered in cells of half to one. `keep` are numbers of records to be drawn on
-        their own; `rows` tells for each row of the book where it is drawn, below 0 where it is not.
+        What is shorter than a pixel is gathered in cells of half to one. `keep` are indices of what is to be drawn on
+        its own; `rows` tells for each row of the book where it is drawn, below 0 where it is not.
         """
         every = [*self._full, *self._parts, *([self._open] if self._open else [])]
         chunks = [chunk for chunk in every if chunk.first <= window[1] and chunk.last >= window[0]]
@@ -338,7 +349,7 @@ class Pyramid:
         while len(shapes) > MOST_SHAPES:
             level += 1
             shapes = _joined([chunk.within(window, level) for chunk in chunks])
-        streams = np.array([not row.engine for row in self.book.rows])
+        streams = np.array([row.counted for row in self.book.rows])
         count = int(shapes.count[streams[shapes.row]].sum())
         if len(keep) and level != RAW:
             shapes = join([shapes, *(chunk.kept(keep, level) for chunk in chunks)])
@@ -346,15 +357,24 @@ class Pyramid:
         visible = np.flatnonzero(drawn >= 0)
         return (replace(shapes, row=drawn).take(visible), count) if len(visible) else (None, count)
 
-    def _chunk(self, records: Columns, begin: int, end: int) -> Chunk:
-        part = slice(begin - records.start, end - records.start)
+    def _chunk(self, tables: Sequence[Columns], upto: Sequence[int]) -> Chunk:
+        """Return the rows of all tables from what is in parts up to some numbers."""
+        parts = []
+        for records, first, begin, end in zip(tables, self._first, self._parted, upto, strict=True):
+            if end > begin:
+                parts += self._shapes(records, slice(begin - records.start, end - records.start), first + begin)
+        return Chunk(join(parts), tuple(upto))
+
+    def _shapes(self, records: Columns, part: slice, first: int) -> list[Shapes]:
+        """Return some rows of a table on the rows of their streams, and those that an engine served on its row."""
         device, kind = records["device"][part], records["kind"][part]
         start, finished = starts(records, part), records["finished_ns"][part]
+        count = len(kind)
         own = Shapes(
             self.book.of_streams(device, records["stream"][part], kind), start, finished, kind,
-            records["status"][part] != Status.DONE, np.ones(end - begin, np.int64), (finished - start).astype(float),
-            np.arange(begin, end),
+            records["status"][part] != Status.DONE, np.ones(count, np.int64), (finished - start).astype(float),
+            np.arange(first, first + count),
         )  # fmt: skip
         engine = self.book.of_engines(device, records["engine"][part], kind)
         served = np.flatnonzero(engine >= 0)
-        return Chunk(join([own, replace(own.take(served), row=engine[served])]), end)
+        return [own, replace(own.take(served), row=engine[served])] if len(served) else [own]
