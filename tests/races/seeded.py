@@ -117,6 +117,8 @@ def main() -> int:
     for row in rows(tuple(arguments.names) or ("",), arguments.schedules, arguments.twins):
         found.append(row)
         print(row, flush=True)
+    if not found:
+        parser.error(f"no pair's name begins with {' or '.join(arguments.names)}")
     missed, loud = sum(not row.failure for row in found), sum(bool(row.twin) for row in found)
     races = [row.runs for row in found if row.failure == "race"]
     others = [row.runs for row in found if row.failure not in ("race", "")]
