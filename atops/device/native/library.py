@@ -59,7 +59,7 @@ NOT_IN_KERNELS = (
     "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
     "close", "dup2", "fclose", "__assert_fail", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort",
     "malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "malloc_usable_size",
-    "getline", "getdelim", "_Znam", "_ZdaPv", "_ZdaPvm",
+    "getline", "getdelim", "strdup", "strndup", "_Znam", "_ZdaPv", "_ZdaPvm",
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
 )  # fmt: skip
 

@@ -125,6 +125,25 @@ bool give(void *place) {
     return true;  // by the host: the block is gone, and the library never had it
 }
 
+// Fault where a kernel gives back what none has taken: the library would abort, now and then with its own lock held.
+void refuse_foreign(const void *place) {
+    if (!kernel_here()) return;
+    auto address = reinterpret_cast<uintptr_t>(place);
+    char text[96];
+    {
+        std::lock_guard<std::mutex> held(lock);
+        auto found = at(address);
+        if (found != blocks().end())
+            snprintf(text, sizeof text, "gave back an address %td bytes into a block of %zu bytes",
+                     static_cast<ptrdiff_t>(address - found->first), found->bytes);
+        else if (address >= beyond_low && address < beyond_high)
+            return;
+        else
+            snprintf(text, sizeof text, "gave back 0x%zx, which malloc gave to no kernel", static_cast<size_t>(address));
+    }
+    fail_now(Fault::illegal_address, text, __builtin_frame_address(0));
+}
+
 // How many bytes a block has. -1 where it is none of these.
 ptrdiff_t size_of(const void *place) {
     std::lock_guard<std::mutex> held(lock);
@@ -205,12 +224,18 @@ int __wrap_posix_memalign(void **result, size_t align, size_t bytes) {
     return 0;
 }
 void __wrap_free(void *place) {
-    if (place && !give(place)) free(place);
+    if (place && !give(place)) {
+        refuse_foreign(place);
+        free(place);
+    }
 }
 void *__wrap_realloc(void *place, size_t bytes) {
     if (!place) return __wrap_malloc(bytes);
     ptrdiff_t had = size_of(place);
-    if (had < 0) return realloc(place, bytes);
+    if (had < 0) {
+        refuse_foreign(place);
+        return realloc(place, bytes);
+    }
     void *made = __wrap_malloc(bytes);
     if (!made) return nullptr;
     memcpy(made, place, std::min(bytes, static_cast<size_t>(had)));
@@ -222,6 +247,15 @@ void *__wrap_reallocarray(void *place, size_t count, size_t bytes) {
     if (__builtin_mul_overflow(count, bytes, &all)) return errno = ENOMEM, nullptr;
     return __wrap_realloc(place, all);
 }
+char *__wrap_strndup(const char *text, size_t most) {
+    size_t bytes = strnlen(text, most);
+    auto *made = static_cast<char *>(__wrap_malloc(bytes + 1));
+    if (!made) return nullptr;
+    memcpy(made, text, bytes);
+    made[bytes] = 0;
+    return made;
+}
+char *__wrap_strdup(const char *text) { return __wrap_strndup(text, SIZE_MAX); }
 size_t __wrap_malloc_usable_size(void *place) {
     ptrdiff_t bytes = size_of(place);
     return bytes < 0 ? malloc_usable_size(place) : static_cast<size_t>(bytes);
@@ -234,7 +268,10 @@ void *__wrap__Znam(size_t bytes) {
     return made;
 }
 void __wrap__ZdaPv(void *place) {
-    if (place && !give(place)) operator delete[](place);
+    if (place && !give(place)) {
+        refuse_foreign(place);
+        operator delete[](place);
+    }
 }
 void __wrap__ZdaPvm(void *place, size_t) { __wrap__ZdaPv(place); }
 }
