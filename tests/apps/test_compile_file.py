@@ -48,7 +48,7 @@ def test_a_text_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_what_lies_near_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also in a folder with more texts than are read, and with those of the other language."""
+    """Only what the text mentions is read, also in a folder with more texts, and with those of the other language."""
     monkeypatch.setattr("atops.tops.program.command.MOST_HEADERS", 2)  # the file itself, and one
     file = tmp_path / "scale.py"
     file.write_text(PYTHON)

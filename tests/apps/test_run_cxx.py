@@ -429,6 +429,8 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     (tmp_path / "deep" / "more.h").write_text('#include "../number.h"\nconst int more = NUMBER;\n')
     (tmp_path / "number.h").write_text("#define NUMBER 2\n")
     (tmp_path / "kernels" / "part.cpp").write_text('#include "utils.h"\ninline int three() { return 1 + two(); }\n')
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "stdio.h").write_text('#include "/etc/passwd"\n')  # no text includes it
     text = '#include "../utils.h"\n#include "part.cpp"\n#include <stdio.h>\n'
     text += "__global__ void f(int *x) { x[0] = three(); }\n"
     (tmp_path / "kernels" / "main.cpp").write_text(text + 'int main() { printf("%d", two() + three()); }\n')
@@ -443,6 +445,19 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     assert "-I name more" in ended.stderr
     ended = atops_run("-Inowhere", "kernels/main.cpp", cwd=tmp_path)
     assert ended.returncode == 2 and "-I expects a folder, got 'nowhere'" in ended.stderr
+    (tmp_path / "hip.cpp").write_text("#include <hip/hip_runtime.h>\nint main() {\n  return hipDeviceSynchronize();\n}")
+    assert "hip.cpp:3:10: error: 'hipDeviceSynchronize' is not declared: programs in C++ call TOPS's" in atops_run(
+        "hip.cpp", cwd=tmp_path).stderr  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_result_needs_an_address(tmp_path: Path) -> None:
+    """A NULL where a function's only result goes to is InvalidValue; one of several results may be left out."""
+    text = """int main() { size_t free; puts(topsGetErrorString(topsMalloc(nullptr, 4)));
+    puts(topsGetErrorName(topsGetLastError())); puts(topsGetErrorName(topsMemGetInfo(&free, nullptr))); }"""
+    (tmp_path / "null.cpp").write_text(HEAD + text)
+    said = "topsErrorInvalidValue: topsMalloc has no address for its result: NULL for ptr\ntopsErrorInvalidValue\n"
+    assert atops_run("null.cpp", cwd=tmp_path).stdout == said + "topsSuccess\n"
 
 
 @pytest.mark.slow

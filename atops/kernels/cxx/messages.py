@@ -23,6 +23,7 @@ _CALLED = "__builtin_LINE"  # stands in the default arguments of these
 _COUNTED = re.compile(r"candidate .*(?:expects|requires at most) (\d+) arguments?,(?: but)? (\d+) (?:were )?provided")
 _MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'|from ('.*') to 'const char \*' for")
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
+_UNKNOWN_HIP = re.compile(r"undeclared identifier '(hip[A-Z]\w*)'|'(hip[A-Z]\w*)' was not declared")
 _NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
 _VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
 _ALIAS = re.compile(r"'[^']*' \{aka '(__vector[24]? [\w ]+)'\}")
@@ -135,6 +136,9 @@ def _in_words_of_the_text(said: str) -> str:
     if launch := _LAUNCH.match(text):
         text = f"{text[launch.end() :]}, which are {launch['parameters']}"
     text = _CONST.sub(r"assignment of read-only variable \1", _SAYS.sub("", text))
+    if unknown := _UNKNOWN_HIP.search(text):
+        name = unknown[1] or unknown[2]
+        return f"'{name}' is not declared: programs in C++ call TOPS's functions, and HIP's are for Python (atops.hip)"
     for narrow, name in _NARROW:
         text = narrow.sub(name, text)
     return _ALIAS.sub(r"'\1'", _VECTOR.sub(lambda found: f"{_KEYWORDS[found[2]]} {found[1]}", text))

@@ -19,7 +19,7 @@ from atops.bridge.pointers import is_device_address, operand
 from atops.bridge.structs import Struct
 from atops.kernels.cxx.variables import LoadedModule
 from atops.kernels.memory.device_variables import Variable
-from atops.tops.functions.api import reason
+from atops.tops.functions.api import reason, remember
 from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
@@ -122,6 +122,10 @@ def _called(function: Function) -> Callback:
 
     def called(*given: Any) -> Any:
         values = dict(zip(names, given, strict=True))
+        if outs and function.returns == "topsError_t" and not any(values[name] for name in outs):
+            code = tops.topsError_t.topsErrorInvalidValue
+            remember(code, f"{function.name} has no address for its result: NULL for {' and '.join(outs)}")
+            return int(code)
         arguments = [_python_of(each, values) for each in function.parameters]
         answer = python(*arguments)
         code, results = (answer, ()) if not isinstance(answer, tuple) else (answer[0], answer[1:])

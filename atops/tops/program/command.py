@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from atops.base.errors import CompilationError, InvalidOption, InvalidValue
 from atops.base.options import EmulatorOptions
@@ -22,6 +23,7 @@ from atops.trace.file import check_target
 __all__ = ("built", "included", "run_cxx")
 
 MOST_HEADERS = 1000
+_MENTIONED = re.compile(r'["<]([^"<>\n]+)[">]|[\w./+-]+')
 
 
 def built(path: Path, options: list[str], folders: Sequence[str] = (), watched: bool = False) -> CxxUnit:
@@ -53,36 +55,45 @@ def included(
 
     Raises InvalidValue where one of `folders` is none.
     """
-    near = _texts_of(path.parent, suffixes)
-    near.pop(path.name, None)
-    for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise InvalidValue(f"-I expects a folder, got {str(folder)!r}")
-        for name, each in _texts_of(folder, suffixes).items():
-            near.setdefault(name, each)
-            near.setdefault(Path(os.path.relpath(folder / name, path.parent)).as_posix(), each)
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise InvalidValue(f"-I expects a folder, got {folder!r}")
+    roots = [Path(os.path.abspath(each)) for each in (str(path.parent), *folders)]
     found: dict[str, str] = {}
-    texts = [text]
+    taken = {roots[0] / path.name}
+    texts = [(roots[0], text)]
     while texts:
-        text = texts.pop()
-        for name in [each for each in near if each not in found and _mention(each) in text]:
-            found[name] = near[name]
-            texts.append(near[name])
+        place, text = texts.pop()
+        for name in _mentioned(text):
+            for file in (Path(os.path.normpath(base / name)) for base in (place, *roots)):
+                if file in taken or file.suffix not in suffixes or len(taken) >= MOST_HEADERS or not _is_file(file):
+                    continue
+                taken.add(file)
+                if names := _names_of(file, roots):
+                    texts.append((file.parent, file.read_text(encoding="utf-8", errors="replace")))
+                    for each in names:
+                        found.setdefault(each, texts[-1][1])
     return found
 
 
-def _mention(name: str) -> str:
-    path = PurePosixPath(name)
-    return path.name if path.suffix in PROGRAMS else path.stem
+def _mentioned(text: str) -> list[str]:
+    """Return what may be names of files in a text: of headers, in whatever macro, and of Python's modules."""
+    mentions = dict.fromkeys(each[1] or each[0] for each in _MENTIONED.finditer(text))
+    modules = [f"{each.replace('.', '/')}.py" for each in mentions if each.replace(".", "").isidentifier()]
+    return [*mentions, *modules]
 
 
-def _texts_of(folder: Path, suffixes: Collection[str]) -> dict[str, str]:
-    """Return the texts that lie in a folder and below it, the nearest first."""
-    found: dict[str, str] = {}
-    for path in sorted(folder.rglob("*"), key=lambda each: (len(each.parts), each)):
-        if path.suffix in suffixes and path.is_file() and len(found) < MOST_HEADERS:
-            found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
-    return found
+def _names_of(file: Path, roots: Sequence[Path]) -> list[str]:
+    """Return the names by which texts find a file: from each folder that it lies below, and from the program's."""
+    within = [file.relative_to(root).as_posix() for root in roots if file.is_relative_to(root)]
+    return [*within, Path(os.path.relpath(file, roots[0])).as_posix()] if within else []
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # a mention that can be no name of a file
+        return False
 
 
 def run_cxx(
