@@ -49,6 +49,7 @@ test("times and sizes have units", () => {
   assert.deepEqual([0, 999, 1500, 2e7, 3.25e9].map((ns) => m.formatNs(ns)), ["0 ns", "999 ns", "1.5 µs", "20 ms", "3.25 s"]);
   assert.deepEqual([999.6, 999499, 999500, 999999999].map((ns) => m.formatNs(ns)), ["1 µs", "999 µs", "1 ms", "1 s"]);
   assert.equal(m.formatNs(999.9e6, 1e5), "999.9 ms");
+  assert.deepEqual([999.4e9, 999.6e9, 1234e9].map((ns) => m.formatNs(ns)), ["999 s", "1000 s", "1234 s"]);
   assert.deepEqual([512, 4096, 1.5 * 2 ** 20].map(m.formatBytes), ["512 B", "4 KiB", "1.5 MiB"]);
 });
 

@@ -59,8 +59,9 @@ export function around(from, to, seq, through) {
 // A time with three digits, or with as many as tell it from one that is `step` away.
 export function formatNs(ns, step) {
   for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
-    const value = ns / scale, digits = Math.ceil(Math.log10(scale / step) - 1e-9);
-    if (Math.abs(value) >= (step ? 1 : 0.9995)) return `${+(step ? value.toFixed(Math.max(0, digits)) : value.toPrecision(3))} ${unit}`;
+    const value = ns / scale, size = Math.abs(value);
+    const digits = step ? Math.ceil(Math.log10(scale / step) - 1e-9) : 2 - Math.floor(Math.log10(size));
+    if (size >= (step ? 1 : 0.9995)) return `${+value.toFixed(Math.max(0, digits))} ${unit}`;
   }
   return `${Math.round(ns)} ns`;
 }

@@ -1,9 +1,9 @@
-import { BOLD, MONO, formatBytes, formatNs, mount, outlineMarks } from "../drawing/base.js";
+import { BOLD, MONO, PLAIN, formatBytes, formatNs, mount, outlineMarks } from "../drawing/base.js";
 import { clickGap, drawAxis, drawCursor, momentAt, placing, toggleGaps } from "../drawing/time_axis.js";
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, nudge, scrubbing } from "../drawing/time_cursor.js";
 
-const MARGIN = 158, OVER = 62, TOP = 62, LINE = 17, TOKEN = 22, RIGHT = 8, ROOM = 96;
+const LEAST = 80, MOST = 240, OVER = 62, TOP = 62, LINE = 17, TOKEN = 22, RIGHT = 8, ROOM = 96;
 const BARE = 22, LETTER = 6.6, LONGEST = 16, SMALL = 17, GAP = 3, GUTTER = 32;
 const PENDING = 0, RUNNING = 1, WAITING = 2, DONE = 3;
 const STATES = ["is queued", "runs", "waits", "is over"];
@@ -71,10 +71,26 @@ export function places(rows, room, lower = 0) {
   return {found, bottom: y};
 }
 
-const startX = MARGIN + OVER + 12;
+const countsOf = (row) => `${row.open.toLocaleString("en")} queued, ${row.over.toLocaleString("en")} over`;
+const atMost = (view) => `at most ${view.scene.columns.queued.reduce((one, other) => Math.max(one, other), 1).toLocaleString("en")}`;
+
+// The width of the names left of the queues: what the longest needs, in steps, so that the picture stands while counts
+// grow; at most three tenths of a narrow picture.
+export function marginOf(widths, width) {
+  const wide = Math.ceil((Math.max(...widths) + 18) / 16) * 16;
+  return Math.max(LEAST, Math.min(wide, MOST, Math.max(width * 0.3, 120)));
+}
+
+function measureMargin(view) {
+  const c = view.context, widths = (font, texts) => (c.font = font, texts.map((text) => c.measureText(text).width));
+  const {rows} = view.scene;
+  view.margin = marginOf([...widths(BOLD, rows.map(({label}) => label)), ...widths(PLAIN, ["queued over time", atMost(view), ...rows.map(countsOf)])], view.width);
+}
+
+const startOf = (view) => view.margin + OVER + 12;
 // Words stand behind the queue's line, or below everything where there is little room.
 const isNarrow = (view) => view.width < 520;
-const wordsOf = (view) => (isNarrow(view) ? 16 : startX + GUTTER);
+const wordsOf = (view) => (isNarrow(view) ? 16 : startOf(view) + GUTTER);
 const below = (view) => (view.width < 740 ? 49 : 30);
 const limited = (view) => view.scene.rows.some((row) => row.capacity);
 const placed = (view) => places(view.scene.rows, view.width - wordsOf(view) - RIGHT, isNarrow(view) ? 10 : 0);
@@ -114,10 +130,10 @@ function tokenAt(view, i) {
 
 function drawQueue(view, c, own, row, place) {
   const {position, kept} = view.scene.columns;
-  const y = place.top + 8;
+  const y = place.top + 8, startX = startOf(view), line = view.margin + OVER;
   const over = own.filter((i) => position[i] < 0);
-  over.forEach((i) => drawToken(view, c, i, MARGIN + OVER + position[i] * (SMALL + GAP), y + 2, SMALL));
-  view.fillBox("line", MARGIN + OVER + 4, y - 3, 2, TOKEN + 6);
+  over.forEach((i) => drawToken(view, c, i, line + position[i] * (SMALL + GAP), y + 2, SMALL));
+  view.fillBox("line", line + 4, y - 3, 2, TOKEN + 6);
   const queue = own.filter((i) => position[i] >= 0);
   const tokens = queue.map((i) => {
     const label = labelOf(view, i);
@@ -138,9 +154,8 @@ function drawQueue(view, c, own, row, place) {
 function drawRow(view, c, row, place, own) {
   const {top} = place;
   if (row.number % 2 === 0) view.fillBox("band", 0, top, view.width, place.bottom - top - 2);
-  view.write(row.label, 8, top + 19, MARGIN - 16, "ink", BOLD);
-  const counts = `${row.open.toLocaleString("en")} queued, ${row.over.toLocaleString("en")} over`;
-  view.write(counts, 8, top + 19 + LINE, MARGIN - 12, "quiet");
+  view.write(row.label, 8, top + 19, view.margin - 16, "ink", BOLD);
+  view.write(countsOf(row), 8, top + 19 + LINE, view.margin - 12, "quiet");
   drawQueue(view, c, own, row, place);
   if (row.capacity) drawCapacity(view, row, top + 8);
   const wordsX = wordsOf(view);
@@ -205,22 +220,22 @@ function goBack(view) {
 // ---- how much was queued over time, and the cursor
 
 const strip = (view) => {
-  const [start, end] = view.scene.strip, place = placing(view), from = place(start);
-  const scale = (view.width - MARGIN - RIGHT) / Math.max(place(end) - from, 1);
-  const at = (x) => momentAt(view, from + (x - MARGIN) / scale);
-  return {start, end, at, x: (at) => MARGIN + (place(at) - from) * scale};
+  const [start, end] = view.scene.strip, place = placing(view), from = place(start), {margin} = view;
+  const scale = (view.width - margin - RIGHT) / Math.max(place(end) - from, 1);
+  const at = (x) => momentAt(view, from + (x - margin) / scale);
+  return {start, end, at, x: (at) => margin + (place(at) - from) * scale};
 };
 
 function drawStrip(view, c) {
-  const {start, end, x} = strip(view);
+  const {start, end, x} = strip(view), {margin} = view;
   const {queued, edges} = view.scene.columns, base = TOP - 12, height = 32;
   const most = queued.reduce((one, other) => Math.max(one, other), 1);
-  view.write("queued over time", 8, 18, MARGIN - 16, "quiet");
-  view.write(`at most ${most.toLocaleString("en")}`, 8, 18 + LINE, MARGIN - 16, "quiet");
+  view.write("queued over time", 8, 18, margin - 16, "quiet");
+  view.write(atMost(view), 8, 18 + LINE, margin - 16, "quiet");
   drawAxis(view, start, end, x, 9, 16, base);
   c.fillStyle = view.colour("line");
   c.beginPath();
-  c.moveTo(MARGIN, base);
+  c.moveTo(margin, base);
   queued.forEach((count, i) => {
     const top = base - (count ? Math.max(1.5, (count / most) * height) : 0);
     c.lineTo(x(edges[i]), top);
@@ -228,10 +243,10 @@ function drawStrip(view, c) {
   });
   c.lineTo(view.width - RIGHT, base);
   c.fill();
-  c.fillRect(MARGIN, base, view.width - MARGIN - RIGHT, 1);
+  c.fillRect(margin, base, view.width - margin - RIGHT, 1);
   const cursor = view.marks.cursor ?? view.scene.at;
   if (cursor === null || cursor === undefined) return;
-  drawCursor(view, Math.max(MARGIN, Math.min(view.width - RIGHT, x(cursor))), 12, base + 2);
+  drawCursor(view, Math.max(margin, Math.min(view.width - RIGHT, x(cursor))), 12, base + 2);
 }
 
 function drawKey(view, c, y) {
@@ -290,13 +305,14 @@ export default mount({
   height(view) {
     goBack(view);
     if (!view.scene.rows.length) return 1;
+    measureMargin(view);
     return placed(view).bottom + below(view) + (view.scene.streams > view.scene.rows.length ? 18 : 0);
   },
   setup(view) {
     view.button("◀", "Look earlier ([)", () => nudge(view, -1), "earlier");
     view.button("▶", "Look later (])", () => nudge(view, 1), "later");
     view.newest = view.button("Newest", "Show what is queued now, or was at most (c)", () => view.look(null));
-    scrubbing(view, (event) => event.offsetY < TOP - 8 && event.offsetX >= MARGIN, (x) => strip(view).at(x));
+    scrubbing(view, (event) => event.offsetY < TOP - 8 && event.offsetX >= view.margin, (x) => strip(view).at(x));
     listenToRaces(view, stepRaced);
   },
   asked: (view) => ({options: {first: view.first || 0}}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Final, NamedTuple
 
 from atops.base.trace.records import Kind, Status
@@ -65,13 +66,13 @@ def _gap_width(count: int) -> float:
     return len(f"+ {count:,} more") * LETTER + 8
 
 
-MARGIN: Final = 158
+LEAST, MOST = 80, 240  # pixels of the names left of the queues
 OVER: Final = 62
 SMALL: Final = 17
 TOKEN: Final = 22
 LINE: Final = 17
 RIGHT: Final = 8
-START: Final = MARGIN + OVER + 12
+START: Final = OVER + 12  # of a queue, from the end of the names
 WORDS: Final = START + 32
 NARROWEST: Final = 12  # letters in a line of words, in a drawing that is too narrow for any
 ROOM: Final = 96  # of the column that shows capacities
@@ -97,18 +98,20 @@ def draw(
     drawing.text(8, 12, str(told["say"]), "ink", 'font-weight="600"', width - 16.0)
     boxes: dict[int, _Box] = {}
     y = 26.0
+    margin = _margin(told["rows"], width)
+    words = margin + WORDS
     right = RIGHT + (ROOM if any(row["capacity"] for row in told["rows"]) else 0)
     for number, row in enumerate(told["rows"]):
-        reason = textwrap.wrap(row["reason"], max(NARROWEST, int((width - WORDS - RIGHT) / LETTER)))
-        failure = textwrap.wrap(row["failure"], max(NARROWEST, int((width - WORDS - RIGHT - 14) / LETTER)))
+        reason = textwrap.wrap(row["reason"], max(NARROWEST, int((width - words - RIGHT) / LETTER)))
+        failure = textwrap.wrap(row["failure"], max(NARROWEST, int((width - words - RIGHT - 14) / LETTER)))
         lines = len(reason) + len(failure)
         height = TOKEN + (18 + LINE * lines if lines else 28)
         if number % 2 == 0:
             drawing.rect(0, y, width, height - 2, "band")
-        _head(drawing, row, y)
+        _head(drawing, row, y, margin)
         own = [token for token in tokens if token["row"] == number]
-        _queue(drawing, row, own, texts, y + 8, width - START - right, boxes)
-        _words(drawing, reason, failure, y + 8 + TOKEN + 14)
+        _queue(drawing, row, own, texts, margin, y + 8, width - margin - START - right, boxes)
+        _words(drawing, reason, failure, words, y + 8 + TOKEN + 14)
         y += height
     _arrows(drawing, boxes)
     linked = told["linked"]  # what the records do not tell yet
@@ -125,10 +128,20 @@ def draw(
     return drawing.finish(below + 4, sentence(marks) or str(told["say"]))
 
 
-def _head(drawing: Drawing, row: Told, y: float) -> None:
-    drawing.text(8, y + 19, row["label"], "ink", 'font-weight="600"', MARGIN - 16)
-    drawing.text(8, y + 19 + LINE, f"{row['open']:,} queued, {row['over']:,} over", "quiet", room=MARGIN - 12)
-    drawing.rect(MARGIN + OVER + 4, y + 5, 2, TOKEN + 6, "line")
+def _margin(rows: Sequence[Told], width: float) -> float:
+    """Return the width of the names left of the queues, as the script does: what the longest needs, within bounds."""
+    longest = max((max(len(row["label"]) * WIDE, len(_counts(row)) * LETTER) for row in rows), default=0)
+    return max(LEAST, min(ceil((longest + 18) / 16) * 16, MOST, max(width * 0.3, 120)))
+
+
+def _counts(row: Told) -> str:
+    return f"{row['open']:,} queued, {row['over']:,} over"
+
+
+def _head(drawing: Drawing, row: Told, y: float, margin: float) -> None:
+    drawing.text(8, y + 19, row["label"], "ink", 'font-weight="600"', margin - 16)
+    drawing.text(8, y + 19 + LINE, _counts(row), "quiet", room=margin - 12)
+    drawing.rect(margin + OVER + 4, y + 5, 2, TOKEN + 6, "line")
     if row["capacity"]:
         full = row["open"] >= row["capacity"]
         x, colour, room = drawing.width - ROOM, "failed" if full else "line", ROOM - RIGHT - 4
@@ -139,12 +152,13 @@ def _head(drawing: Drawing, row: Told, y: float) -> None:
 
 
 def _queue(
-    drawing: Drawing, row: Told, own: Sequence[Told], texts: list[str], y: float, room: float,
+    drawing: Drawing, row: Told, own: Sequence[Told], texts: list[str], margin: float, y: float, room: float,
     boxes: dict[int, _Box],
 ) -> None:  # fmt: skip
+    start = margin + START
     for token in own:
         if token["position"] < 0:
-            _token(drawing, token, "", MARGIN + OVER + token["position"] * (SMALL + 3), y + 2, SMALL, boxes)
+            _token(drawing, token, "", margin + OVER + token["position"] * (SMALL + 3), y + 2, SMALL, boxes)
     queue = [token for token in own if token["position"] >= 0]
     labels = [_label(token, texts) for token in queue]
     spots = layout(
@@ -154,11 +168,11 @@ def _queue(
     )  # fmt: skip
     for what, x, width, which in spots:
         if what == "gap":
-            drawing.text(START + x + 4, y + TOKEN / 2, f"+ {which:,} more", "quiet")
+            drawing.text(start + x + 4, y + TOKEN / 2, f"+ {which:,} more", "quiet")
         else:
-            _token(drawing, queue[which], labels[which], START + x, y, width, boxes)
+            _token(drawing, queue[which], labels[which], start + x, y, width, boxes)
     if not row["open"]:
-        drawing.text(WORDS, y + TOKEN / 2, "idle", "quiet")
+        drawing.text(margin + WORDS, y + TOKEN / 2, "idle", "quiet")
 
 
 def _label(token: Told, texts: list[str]) -> str:
@@ -195,13 +209,13 @@ def _token(
     boxes[token["seq"]] = _Box(x, y, width, height, token["cause"], state is TokenState.WAITING)
 
 
-def _words(drawing: Drawing, reason: list[str], failure: list[str], y: float) -> None:
+def _words(drawing: Drawing, reason: list[str], failure: list[str], x: float, y: float) -> None:
     for line in reason:
-        drawing.text(WORDS, y, line, "ink")
+        drawing.text(x, y, line, "ink")
         y += LINE
     for number, line in enumerate(failure):
-        drawing.text(WORDS, y, "" if number else "!", "failed", 'font-weight="700" font-family="monospace"')
-        drawing.text(WORDS + 14, y, line, "failed")
+        drawing.text(x, y, "" if number else "!", "failed", 'font-weight="700" font-family="monospace"')
+        drawing.text(x + 14, y, line, "failed")
         y += LINE
 
 
