@@ -366,7 +366,10 @@ def _in_words_of_the_text(function: str) -> str:
 
 LIBRARY_HEAP: Final = (b"_Znwm", b"basic_string")  # what a module calls for which the C++ library takes memory
 INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope
-LOADS: Final = "import ctypes, sys; ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[2])"
+LOADED: Final = b"atops: the module is loaded"
+LOADS: Final = f"""import ctypes, sys
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[2])
+sys.stdout.buffer.write({LOADED!r})"""
 LOADED_S: Final = 10.0  # by then its objects are made
 
 
@@ -380,10 +383,12 @@ def how_loading_ends(path: Path) -> str:
         return ""
     command = [sys.executable, "-I", "-S", "-c", LOADS, str(_built(find_toolchain())), str(path)]
     try:
-        code = subprocess.run(command, capture_output=True, timeout=LOADED_S, check=False).returncode
+        done = subprocess.run(command, capture_output=True, timeout=LOADED_S, check=False)
     except subprocess.TimeoutExpired:
         return f"took more than {LOADED_S:g} s"
-    return f"ended with {signal.Signals(-code).name}" if code < 0 else ""
+    if (code := done.returncode) < 0:
+        return f"ended with {signal.Signals(-code).name}"
+    return "" if LOADED in done.stdout else f"ended the process, with code {code}"
 
 
 def load_module(path: Path, places: Sequence[int] | None = None) -> NativeModule:

@@ -61,6 +61,7 @@ WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
 NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demangle")
 _DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, when the module is loaded
+BOM = "\ufeff"  # which some editors put in front of a text
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
 _STDIN = re.compile(r'^# \d+ "[^"\n]*-stdin\.cpp".*\n', re.MULTILINE)
@@ -68,6 +69,8 @@ _CHIPS = re.compile(
     r'^[ \t]*#[ \t]*include[ \t]*(?:<|"(?=sip|include/common/))'
     r'(?P<name>(?:(?:krt|acore|common|tcle|tops|include/common)/[\w./]+|sip\d+intrin\.h))[>"]', re.MULTILINE,
 )  # fmt: skip
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z]\w*)", re.MULTILINE)
+_INCLUDES = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^<>"\n]+)[>"]', re.MULTILINE)
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 
 
@@ -196,7 +199,10 @@ def _ours() -> str:
 def _preprocess(toolchain: Toolchain, texts: Texts, options: CompileOptions, log: DiagnosticLog) -> str | None:
     """Return the text with everything that it includes. None where `log` has an error."""
     macros = [f"-D{name}={value}" for name, value in options.built_in.items() if value is not None]
-    macros += [f"-D{name}={text}" for name, text in options.defines]
+    # The program's own come behind the headers, whose parameters may have such names, but those that headers ask for.
+    asked = {name: text for name, text in options.defines if name.startswith("_") or name == "NDEBUG"}
+    macros += [f"-D{name}={text}" for name, text in asked.items()]
+    defines = "".join(f"#define {name} {text}\n" for name, text in options.defines if name not in asked)
     name = texts.source.name.replace("\\", "\\\\").replace('"', '\\"')
     wrong = False
     for text in dict.fromkeys(texts.texts.values()):
@@ -207,15 +213,17 @@ def _preprocess(toolchain: Toolchain, texts: Texts, options: CompileOptions, log
     if wrong:
         return None
     _stand_in(texts, log)
-    result = toolchain.run(
-        [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", f"-I{texts.folder}", f"-I{INCLUDE}", f"-I{SOURCES}",
-         *macros, "-"],
-        f'# 1 "{name}"\n{texts.source.text}\n', texts.folder,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="atops-") as apart:
+        _keep_apart(texts, [name for name, _ in options.defines if name not in asked], Path(apart))
+        folders = [f"-I{each}" for each in (texts.folder, apart, INCLUDE, SOURCES)]
+        result = toolchain.run(
+            [*FLAGS, "-x", "c++", "-E", "-include", "atops/tops.h", *folders, *macros, "-"],
+            f'{defines}# 1 "{name}"\n{texts.source.text.removeprefix(BOM)}\n', texts.folder,
+        )  # fmt: skip
     if toolchain.zig:  # which reads a file of its own in place of the standard input
         result.stdout = _STDIN.sub("", result.stdout)
     found = _MARKER.sub(lambda marker: f'{marker[1]}{posixpath.normpath(marker[2])}"', result.stdout)
-    if _reads_others(found, texts, log, toolchain):  # of which the compiler's words would tell what they hold
+    if _reads_others(found, texts, log, toolchain, apart):  # of which the compiler's words would tell what they hold
         return None
     failed = result.returncode != 0
     take(result.stderr, texts, log, failed, None)
@@ -237,10 +245,22 @@ def _stand_in(texts: Texts, log: DiagnosticLog) -> None:
             log.warning(f"<{name}> is none of the headers of this emulator: names of it may be missing", text, where)
 
 
-def _reads_others(preprocessed: str, texts: Texts, log: DiagnosticLog, toolchain: Toolchain) -> bool:
+def _keep_apart(texts: Texts, names: list[str], folder: Path) -> None:
+    """Put headers in front of ours that hide the program's macros from them, where `N` and `T` are parameters."""
+    whole = "\n".join(each.text for each in dict.fromkeys(texts.texts.values()))
+    hidden = [each for each in dict.fromkeys([*names, *_DEFINED.findall(whole)]) if each != "NDEBUG"]
+    before = "".join(f'#pragma push_macro("{each}")\n#undef {each}\n' for each in hidden)
+    after = "".join(f'#pragma pop_macro("{each}")\n' for each in hidden)
+    for name in dict.fromkeys([*_INCLUDES.findall(whole), "atops/elementwise.h"]) if hidden else ():
+        if ".." not in name and not name.startswith("/") and (INCLUDE / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"#pragma once\n{before}#include_next <{name}>\n{after}")
+
+
+def _reads_others(preprocessed: str, texts: Texts, log: DiagnosticLog, toolchain: Toolchain, apart: str) -> bool:
     """Report files that are neither the program's own nor headers; return whether there were any."""
     known = texts.stand_ins | texts.texts.keys()
-    others = read_outside(preprocessed, known, (str(INCLUDE), str(SOURCES)), toolchain)
+    others = read_outside(preprocessed, known, (str(INCLUDE), str(SOURCES), apart), toolchain)
     for name in others:
         log.error(f"#include of {name!r}: {ONLY}", texts.source)
     return bool(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import string
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,16 @@ def test_macros_tell_the_chip(run: Any) -> None:
     program = k.compile_source(text, "which.tops", ["-DTILE=17"])
     got = run("", "which", (1, 1), np.zeros(3, np.int32), module=program.module())
     assert got.tolist() == [300, 300, 17]
+
+
+def test_macros_are_the_programs_alone(run: Any) -> None:
+    """Of an option or of the text, before what it includes: names that headers have for parameters, too."""
+    names = [*string.ascii_uppercase, *"abinxy", "WIDTH", "LANES", "count", "value", "type"]
+    heads = ("tops.h", "tcle.h", "krt/scalar.h", "krt/none.h", "hip/hip_runtime.h", "cooperative_groups.h")
+    text = "\ufeff#define row 5\n" + "".join(f"#include <{each}>\n" for each in heads)
+    text += "__global__ void f_(int *x_) { x_[0] = A + T + WIDTH + row; }"
+    program = k.compile_source(text, "own.tops", [f"-D{each}=2" for each in names])
+    assert run("", "f_", (1, 1), np.zeros(1, np.int32), module=program.module()).tolist() == [11]
 
 
 ADDRESSES = """
