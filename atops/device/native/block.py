@@ -118,7 +118,7 @@ class _Plan:
         _HEAD.pack_into(
             self._head, 0, VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0],
             *grid.grid_dim, *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
-            grid.options.dte == "eager", module.library_heap, 0, at, count_of_ranges // 2, *_CALLS,
+            grid.options.dte == "eager", grid.options.strict, module.library_heap, 0, at, count_of_ranges // 2, *_CALLS,
         )  # fmt: skip
         _TEXT.pack_into(self._head, Run.text_low.offset, module.text_low, module.text_high)
         # In a process of its own; what is watched is seen here, and held to its memory before it is used.
@@ -536,7 +536,7 @@ _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRI
 
 # `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace` in two parts, and its last fields:
 # packed, as to set one field of a structure after the other takes ten times as long.
-_HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiPi2P"), struct.Struct("@QQ")
+_HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiiPi2P"), struct.Struct("@QQ")
 _INDEX, _PADS, _USED, _WORD = (struct.Struct(each) for each in ("@3I0P", "@PQPQQ", "@QQ", "@P"))
 _RUN_BYTES, _PLACE_BYTES = ctypes.sizeof(Run), _INDEX.size + _PADS.size
 _NO_RUN, _PLACES = bytes(_RUN_BYTES), Run.places.offset

@@ -12,7 +12,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
-from atops.errors import DataRace, LaunchFailure
+from atops.errors import DataRace, DteError, LaunchFailure
 from tests.every import every
 
 CONTEXT = "tops_dte_ctx_t c; tops::dte_scope scope(c); "
@@ -127,7 +127,7 @@ RACES = {
                     "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); x[me] = t[me];",
                     "__shared__ tops_dte_ctx_t c; __local__ float t[64]; if (me == 0) c.init(); __syncthreads(); "
                     "if (me == 0) tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(y, 64)); else t[me] = 0; "
-                    "x[me] = t[me];", "one DTE context, no order"),
+                    "x[me] = t[me]; if (me == 0) c.destroy();", "one DTE context, no order"),
     "unwritten_local": ("__local__ int t[4]; t[0] = 1; x[me] = t[1];", "__local__ int t[4]; t[1] = 1; x[me] = t[1];",
                         "read of unwritten memory"),
     "unwritten_shared": ("__shared__ int s[24]; s[me] = 1; __syncthreads(); x[me] = s[12 + me];",
@@ -154,10 +154,22 @@ RIGHT = {  # no alarm
     "waited_by_another": "__shared__ tops_dte_ctx_t c; __shared__ tops::event e; __shared__ float s[12]; "
                          "if (me == 0) { c.init(); "
                          "e = tops::memcpy_async(c, tops::mdspan(s, 12), tops::mdspan(y, 12)); } "
-                         "__syncthreads(); if (me == 5) tops::wait(e); __syncthreads(); x[me] = s[me];",
+                         "__syncthreads(); if (me == 5) tops::wait(e); __syncthreads(); x[me] = s[me]; "
+                         "if (me == 0) c.destroy();",
     "columns": f"{CONTEXT}__local__ float t[4]; for (float &f : t) f = me; if (me < 8) tops::deslice(c, "
                "tops::mdspan(x, 8, 8), tops::mdspan(t, 4, 1), {2, me});",
 }  # fmt: skip
+
+
+NEVER = "DTE context that it initialised here was never destroyed{}; call destroy(), or use dte_scope"
+KEPT = {  # contexts that are never destroyed, and what is said; "" of those that may be kept
+    "kept": ("tops_dte_ctx_t c; c.init();", f"a private {NEVER.format(' (nor were 11 more of its block)')}"),
+    "kept_by_a_function": ("if (me == 7) keep(3), keep(0);", f"a private {NEVER.format('')}"),
+    "kept_of_a_block": ("__shared__ tops_dte_ctx_t c; if (me == 2) c.init();", f"a shared {NEVER.format('')}"),
+    "not_kept": ("tops::private_dte c; tops_dte_ctx_t d; { tops::dte_scope s(d); } d.init(); d.init(); d.destroy();",
+                 ""),
+}
+KEEP = "__device__ void keep(int n) { tops_dte_ctx_t c; tops_init_dte(&c); if (n) return; tops_destroy_dte(&c); }\n"
 
 
 def _source() -> str:
@@ -166,7 +178,8 @@ def _source() -> str:
     for name, (wrong, right, _) in (BOUNDS | RACES).items():
         for each, body in ((name, wrong), (f"{name}_twin", right)):
             made.append(f"__global__ void {each}(float *x, float *y) {{ {ME}{body} }}\n")
-    made += [f"__global__ void {name}(float *x, float *y) {{ {ME}{body} }}\n" for name, body in RIGHT.items()]
+    more = RIGHT | {name: body for name, (body, _) in KEPT.items()}
+    made += [KEEP, *(f"__global__ void {name}(float *x, float *y) {{ {ME}{body} }}\n" for name, body in more.items())]
     return "".join(made)
 
 
@@ -258,6 +271,20 @@ def test_what_is_right_is_clean(module: Any, name: str) -> None:
     """No alarm in strict mode."""
     report = _run(module, name, strict=True)
     assert report.verdict == "clean", str(report)
+
+
+@every("name", KEPT)
+def test_a_context_that_is_never_destroyed(module: Any, name: str) -> None:
+    """Strict mode ends the launch at the line where it was initialised; the detectors alone say nothing."""
+    said = KEPT[name][1]
+    assert _run(module, name, detect=True, strict=False).verdict == "clean"
+    if not said:
+        assert _run(module, name, strict=True).verdict == "clean"
+        return
+    with pytest.raises(DteError) as caught:
+        _run(module, name, strict=True)
+    line = _source()[: _source().index("keep(int" if "function" in name else f" {name}(")].count("\n") + 1
+    assert f"of kernel {name} at strict.tops:{line}: {said}" in str(caught.value), caught.value
 
 
 def test_a_schedule_shows_a_race_again(module: Any) -> None:

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 7;
+constexpr uint32_t VERSION = 8;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -90,7 +90,7 @@ struct Runtime {
     void *(*shared)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
     void *(*local)(const void *key, size_t bytes, size_t align, bool *fresh, Site);
     void *(*dynamic_shared)(size_t *bytes);
-    void (*context)(Context *, int what, Site);  // 0 init, 1 destroy, 2 connect
+    void (*context)(Context *, int what, Site);  // 0 init, 1 destroy, 2 connect, 3 init for as long as it is there
     void (*transfer)(Context *, const Transfer *, Site);
     Event (*issue)(Context *, const Transfer *, Site);
     void (*wait)(Event, Site);
@@ -183,6 +183,7 @@ struct Run {
     int32_t seeded;
     uint64_t seed;
     int32_t eager;  // transfers take effect at the issue
+    int32_t strict;  // a context that is never destroyed is a fault
     int32_t library_heap;  // the module has memory that the C++ library takes: new, strings
     volatile int32_t stop;  // set by the host
     const Range *ranges;  // live memory that the arguments name, ascending

@@ -393,8 +393,9 @@ void check_context(Scheduler *own, Fiber *fiber, Context *context, const char *w
 void context(Context *given, int what, Site site) {
     Scheduler *own = here;
     Fiber *fiber = enter(own, site);
-    if (what == 0) {
-        if (given->busy && given->state == 1) check_context(own, fiber, given, "init", site);
+    if (what == 0 || what == 3) {
+        bool again = given->state == 1;
+        if (given->busy && again) check_context(own, fiber, given, "init", site);
         const BlockPlace &place = own->run->places[fiber->block];
         uint64_t at = reinterpret_cast<uint64_t>(given);
         given->shared = inside(place.l2, at, at + sizeof *given);
@@ -403,9 +404,12 @@ void context(Context *given, int what, Site site) {
         given->busy = 0;
         given->earlier = nullptr;
         given->declared = site;
+        if (own->watch && !again && what == 0) watch_init(own->watch, fiber, given);
     } else {
         check_context(own, fiber, given, what == 1 ? "destroy" : "connect", site);
-        if (what == 1) given->state = 2;
+        if (what != 1) return;
+        given->state = 2;
+        if (own->watch) watch_destroy(own->watch, given);
     }
 }
 
@@ -546,6 +550,7 @@ void begin() {
     ++own->over;
     ++own->blocks[fiber->block].over;
     own->blocks[fiber->block].left.push_back(fiber->l1);
+    if (own->watch && own->blocks[fiber->block].over == own->size) watch_block_over(own->watch, fiber->block);
     if (Fiber *next = own->run->choose ? nullptr : take_next(own)) {
         own->current = next;
         set_slots(own, next);

@@ -54,6 +54,13 @@ struct Flight {  // a transfer between its issue and its wait
     std::vector<Part> parts;
 };
 
+struct Kept {  // a context that was initialised, until it is destroyed
+    const Context *context;
+    const Fiber *fiber;
+    Site site;
+    bool shared;
+};
+
 struct Doubt {  // stores of two threads to the same bytes, until it is known whether they store the same
     Finding finding;
     uint64_t address, before;
@@ -76,6 +83,7 @@ struct Watch {
     std::vector<Flight> flights;
     uint16_t next_flight = 0;
     std::vector<Doubt> doubts;
+    std::vector<Kept> kept;
     std::vector<Range> library_heap;  // what the kernel has used of the C++ library's memory
     std::unordered_map<const void *, std::vector<uint32_t>> released, open;  // what threads knew who let others go on
     std::unordered_map<const Context *, Record> users;
@@ -770,6 +778,33 @@ void watch_constructed(Watch *watch, void *place, size_t bytes) {
     uint64_t low = reinterpret_cast<uint64_t>(place);
     if (!region || low < region->low || low + bytes > region->high) return;
     for (uint64_t word = low & ~(WORD - 1); word < low + bytes; word += WORD) forget(watch->shadow, region->cell(word));
+}
+
+void watch_init(Watch *watch, const Fiber *fiber, const Context *context) {
+    watch->kept.push_back({context, fiber, context->declared, context->shared != 0});
+}
+
+void watch_destroy(Watch *watch, const Context *context) {
+    auto found = std::find_if(watch->kept.rbegin(), watch->kept.rend(), [&](const Kept &each) { return each.context == context; });
+    if (found != watch->kept.rend()) watch->kept.erase(std::next(found).base());
+}
+
+void watch_block_over(Watch *watch, uint32_t block) {
+    if (!watch->run->strict || !watch->shadow->found.empty()) return;  // a race is told first
+    const Kept *first = nullptr;
+    size_t count = 0;
+    for (const Kept &each : watch->kept) {
+        if (each.fiber->block != block) continue;
+        if (!first) first = &each;
+        ++count;
+    }
+    if (!first) return;
+    char text[160], more[40] = "";
+    if (count > 1) snprintf(more, sizeof more, " (nor were %zu more of its block)", count - 1);
+    snprintf(text, sizeof text, "%s DTE context that it initialised here was never destroyed%s; call destroy(), or use dte_scope",
+             first->shared ? "a shared" : "a private", more);
+    watch->own->current = const_cast<Fiber *>(first->fiber);  // whose fault it is
+    RUNTIME_TABLE->fail(Fault::dte_error, text, first->site);
 }
 
 void watch_context(Watch *watch, const Fiber *fiber, const Context *context, const char *what, Site site) {

@@ -22,6 +22,9 @@ void watch_release(Watch *, const Fiber *, const void *what);  // what the threa
 void watch_phase(Watch *, const void *what);                   // all that was released can be acquired
 void watch_acquire(Watch *, const Fiber *, const void *what);
 void watch_constructed(Watch *, void *place, size_t bytes);
+void watch_init(Watch *, const Fiber *, const Context *);  // a context that is to be destroyed
+void watch_destroy(Watch *, const Context *);
+void watch_block_over(Watch *, uint32_t block);  // in strict mode ends the run where contexts were not destroyed
 void watch_context(Watch *, const Fiber *, const Context *, const char *what, Site);
 // A transfer: all at once, or from its issue to its wait.
 void watch_transfer(Watch *, const Fiber *, const Transfer &, Site);

@@ -534,7 +534,7 @@ namespace tops {
 // Contexts that need no init: published kernels have them.
 #define ATOPS_CONTEXT(name) \
     struct name : tops_dte_ctx_base_s { \
-        name(ATOPS_SITE) { init(file, line); } \
+        name(ATOPS_SITE) { atops::runtime->context(&own, 3, {file, line}); } \
     }
 ATOPS_CONTEXT(private_dte);
 ATOPS_CONTEXT(private_cdte);
