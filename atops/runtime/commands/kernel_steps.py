@@ -17,6 +17,7 @@ from atops.device.call_site import PACKAGE
 from atops.device.dte.transfer import DteEvent
 from atops.device.exec.barrier import BlockSync, GridSync, PhaseWait, SignalWait
 from atops.device.exec.thread import KernelThread
+from atops.kernels.bound import BoundKernel
 
 __all__ = ("KernelSteps",)
 
@@ -42,7 +43,7 @@ class KernelSteps:
         """Tell of a turn that begins ("run"), a request ("ask") or an end; accesses and transfers are not told."""
         if kind == "run":
             self._arrived(thread)
-            self._tell(thread, RUNS, -1, _stands(thread))
+            self._tell(thread, RUNS, -1, _stands(thread) or _begins(thread))
         elif kind == "ask":
             turn = WAITS.get(type(detail), COUNTED_BARRIER if isinstance(detail, PhaseWait) else -1)
             if turn >= 0:  # else it awaits what no kernel may, and goes on with an error
@@ -100,6 +101,12 @@ def _stands(thread: KernelThread) -> tuple[CodeType, int] | None:
             place, ours = (frame.f_code, frame.f_lasti), inside
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     return place
+
+
+def _begins(thread: KernelThread) -> tuple[CodeType, int] | None:
+    """Return the first line of the kernel of a thread that has not begun; a plain function has no other places."""
+    entry = thread.grid.entry
+    return (entry.kernel.function.__code__, 0) if isinstance(entry, BoundKernel) else None
 
 
 def _raised(error: BaseException) -> tuple[CodeType, int] | None:

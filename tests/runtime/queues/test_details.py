@@ -14,7 +14,17 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, StreamAborted
 from atops.base.options import EmulatorOptions
-from atops.base.trace.records import COPIES, AllocationEvent, Change, CommandEvent, Kind, Phase, Place, Trace
+from atops.base.trace.records import (
+    COPIES,
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    Kind,
+    Phase,
+    Place,
+    ThreadState,
+    Trace,
+)
 from atops.base.trace.tracer import Tracer
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import DIRECT
@@ -535,3 +545,10 @@ def test_the_same_seed_leaves_the_same_details(seed: int | None) -> None:
     assert first.changes
     assert first.steps
     assert first == second
+
+
+def test_steps_of_a_plain_kernel_tell_its_first_line() -> None:
+    """It awaits nothing, so there is no line where a thread stands; a viewer shows the function all the same."""
+    trace = replayed(None)
+    begun = {trace.names.sites[step.site][1:] for step in trace.steps if step.turn is ThreadState.RUNS}
+    assert begun == {(add_one.function.__code__.co_firstlineno, "add_one")}
