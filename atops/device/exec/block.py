@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from atops.base.choice import Name
 from atops.base.errors import LaunchFailure
@@ -61,6 +61,9 @@ class Task(Protocol):
         """Run for about `budget` suspensions. Never raises what a kernel raised."""
 
 
+MakeThreads: TypeAlias = "Callable[[Block, Grid, list[Sip]], list[KernelThread]]"
+
+
 def _no_resume(task: Task) -> None:
     """Resume nothing: the caller steps this block by hand."""
 
@@ -79,7 +82,9 @@ class Block:
         "priority", "races", "resume", "shared", "size", "threads",
     )  # fmt: skip
 
-    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+    def __init__(
+        self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip], make_threads: MakeThreads = make_threads
+    ) -> None:
         self.grid = grid
         self.linear = linear
         self.index = grid.grid_dim.index(linear)
@@ -100,14 +105,10 @@ class Block:
         self.held: Cancellable | None = None  # its end, which comes when the virtual clock has come there
         if sips[0].sync is None or (grid.cooperative and sips[0].grid_sync is None):
             equip(cluster.sips, grid.cooperative)
-        self.threads: list[KernelThread] = self._threads(sips)
+        self.threads: list[KernelThread] = make_threads(self, grid, sips)
         grid.opened(self)
 
     # ---- what each kind of block does in its own way
-
-    def _threads(self, sips: list[Sip]) -> list[KernelThread]:
-        """Return its threads, one on each SIP."""
-        return make_threads(self, self.grid, sips)
 
     def tasks(self) -> list[Task]:
         """Return what the runtime steps, each on one OS thread at a time, until it is DONE."""

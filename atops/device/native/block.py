@@ -132,17 +132,23 @@ class _Plan:
             self.watching = Watching(grid, module, self.found)
             grid.detector.at_end.append(self._over)
 
-    def run_of(self, places: bytes, count: int, seed: int) -> array[int]:
-        """Return the memory of a run of so many blocks, with their places behind it."""
-        data = self._head + array("B", places)
-        address, _ = data.buffer_info()
-        _WORD.pack_into(data, _PLACES, address + _RUN_BYTES)
-        if count > 1 or seed or self.watching is not None:  # None: not watched, or the grid was abandoned
+    def run_of(self, blocks: Sequence[NativeBlock], seed: int) -> tuple[array[int], object]:
+        """Return the memory of a run of these blocks, with their places behind it, and what keeps their scratchpads.
+
+        A grid that is abandoned gets other scratchpads, while its threads may still store to these.
+        """
+        data, kept = self._head[:], []
+        for each in blocks:
+            pads = _pads(each.cluster, each.sips)
+            data.frombytes(_PLACE.pack(*each.index, *pads.packed))
+            kept.append(pads)
+        _WORD.pack_into(data, _PLACES, data.buffer_info()[0] + _RUN_BYTES)
+        if len(blocks) > 1 or seed or self.watching is not None:
             run = Run.from_buffer(data)
-            run.blocks, run.seed = count, seed
-            if self.watching is not None:
+            run.blocks, run.seed = len(blocks), seed
+            if self.watching is not None:  # None: not watched, or the grid was abandoned
                 run.shadow = self.watching.address
-        return data
+        return data, kept
 
     def _over(self) -> None:
         """Report what was watched. A run of an abandoned grid keeps its own reference to it."""
@@ -160,11 +166,16 @@ class _Plan:
         return known
 
 
+def _no_threads(*_: object) -> list[KernelThread]:
+    """Make none: they are the runtime's."""
+    return []
+
+
 class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
     __slots__ = (
-        "_chosen", "_ending", "_plan", "_run", "_running", "_sips", "_turn", "_watching",
+        "_chosen", "_ending", "_plan", "_run", "_running", "_turn", "_watching", "sips",
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
@@ -174,11 +185,8 @@ class NativeBlock(Block):
         self._watching: Watching | None = None
         self._chosen: _Choosing | None = None
         self._turn: Step | None = None  # on the agenda
-        self._sips = sips  # one for each thread, or more
-        super().__init__(grid, linear, cluster, sips)
-
-    def _threads(self, sips: Sequence[Sip]) -> list[KernelThread]:
-        return []  # they are the runtime's
+        self.sips = sips  # one for each thread, or more
+        super().__init__(grid, linear, cluster, sips, _no_threads)
 
     def tasks(self) -> list[Task]:
         """Return the block, unless another one runs it, too."""
@@ -214,7 +222,7 @@ class NativeBlock(Block):
         self._end(blocks)
         return Progress.DONE
 
-    def _end(self, blocks: Sequence[Block]) -> None:
+    def _end(self, blocks: Sequence[NativeBlock]) -> None:
         for each in blocks:
             each.left = each.size
             each.over()
@@ -222,37 +230,42 @@ class NativeBlock(Block):
             entry: Any = self.grid.entry
             entry.plan = None  # which refers to the grid, and that to the entry: a circle, left to the collector
 
-    def _together(self) -> list[Block]:
+    def _together(self) -> list[NativeBlock]:
         """Return the blocks that run here, in their order."""
         grid = self.grid
         if not grid.cooperative and grid.agenda is None:
             return [self]
         with grid.barrier.lock:
-            found = [block for _, block in sorted(grid.blocks.items())]
+            found: list[Any] = [block for _, block in sorted(grid.blocks.items())]  # all are of this class
         return found if grid.cooperative else self._with_neighbours(found)
 
-    def _with_neighbours(self, blocks: Sequence[Block]) -> list[Block]:
+    def _with_neighbours(self, blocks: Sequence[NativeBlock]) -> list[NativeBlock]:
         """Return this block and the next ones that have their clusters and have not begun: their threads take turns."""
         agenda = self.grid.agenda
         assert agenda is not None, "asked"
-        together: list[Block] = [self]
+        together = [self]
         for each in blocks:
             if each.linear == together[-1].linear + 1:
-                assert isinstance(each, NativeBlock), "all blocks of its grid are"
                 if each._turn is None or not agenda.drop(each._turn):
                     break
                 together.append(each)
         return together
 
-    def _go(self, blocks: Sequence[Block]) -> None:
+    def _go(self, blocks: Sequence[NativeBlock]) -> None:
         grid = self.grid
         entry: Any = grid.entry
+        seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
         try:
-            data, kept = self._prepared(entry, blocks)
+            plan = entry.plan
+            if plan is None or plan.grid is not grid:
+                plan = self._planned(entry)
+            data, kept = plan.run_of(blocks, seed)
+            kept = plan, entry, kept
         except (OutOfMemory, CompilationError, IllegalAddress) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
             return grid.stop(_failure(LaunchFailure, f"kernel {grid.name}: {type(error).__name__}: {error}"))
+        self._plan, self._watching = plan, plan.watching
         if grid.agenda is not None:
             self._chosen = _Choosing(grid.agenda, grid.label, blocks)
         lock = grid.barrier.lock
@@ -277,35 +290,19 @@ class NativeBlock(Block):
             self._fail(Run.from_buffer(data), fault)
         self._watching = None
 
-    def _tell_used(self, blocks: Sequence[Block], data: array[int]) -> None:
+    def _tell_used(self, blocks: Sequence[NativeBlock], data: array[int]) -> None:
         """Tell of the memory that the run may have stored to, and of the scratchpads how much it has used."""
         assert self._plan is not None, "it ran"
         for allocation in self._plan.memory:
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
         for place, each in enumerate(blocks):
-            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE_BYTES - _USED.size)
+            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE.size - _USED.size)
             if l2_used:
                 _used(each.cluster.l2, l2_used)
             if l1_used:
-                for sip in _sips_of(each)[: each.size]:
+                for sip in each.sips[: each.size]:
                     _used(sip.l1, l1_used)
-
-    def _prepared(self, entry: NativeEntry, blocks: Sequence[Block]) -> tuple[array[int], object]:
-        """Return the memory of the run, and what that refers to."""
-        grid = self.grid
-        plan = entry.plan
-        if plan is None or plan.grid is not grid:
-            plan = self._planned(entry)
-        self._plan, self._watching = plan, plan.watching
-        # A grid that is abandoned gets other memories in their place, while its threads may still store to these.
-        kept, places = [], b""
-        for each in blocks:
-            pads = _pads(each.cluster, _sips_of(each))
-            places += _INDEX.pack(*each.index) + pads.packed
-            kept.append(pads)
-        seed = 0 if grid.options.seed is None else grid.rng.getrandbits(63) ^ self.linear
-        return plan.run_of(places, len(blocks), seed), (plan, entry, kept)
 
     def _planned(self, entry: NativeEntry) -> _Plan:
         """Return the plan of the grid; blocks that are watched have one in common, whichever comes first."""
@@ -342,9 +339,10 @@ class NativeBlock(Block):
         if fault == ENDED:
             return grid.stop(LaunchFailure(f"kernel {grid.name}: {_end_of(run)}"))
         if kind is None:
-            kind, run.fault_text = LaunchFailure, b"stopped by a signal"
+            kind, run.told.contents.text = LaunchFailure, b"stopped by a signal"
         block, thread = _index(run.fault_block), _index(run.fault_thread)
-        where = f"{run.fault_file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
+        told = run.told.contents
+        where = f"{told.file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
         if run.fault_where:
             assert self._watching is not None, "it ran"
             if (site := self._watching.place(run.fault_where)) is not None:
@@ -352,7 +350,7 @@ class NativeBlock(Block):
         elif run.fault_pc:
             assert self._plan is not None, "it ran"
             where = self._plan.loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
-        said = run.fault_text.decode("utf-8", "replace")
+        said = told.text.decode("utf-8", "replace")
         subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
         if said == "access":
             said = self._access(run)
@@ -534,18 +532,18 @@ def _choose(threads: Any, count: int) -> int:
 _FIND, _PRINT, _CHOOSE = FIND(_find), PRINT(_show), CHOOSE(_choose)
 _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRINT))
 
-# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace` in two parts, and its last fields:
+# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace`, its last fields, and an address:
 # packed, as to set one field of a structure after the other takes ten times as long.
 _HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiiPi2P"), struct.Struct("@QQ")
-_INDEX, _PADS, _USED, _WORD = (struct.Struct(each) for each in ("@3I0P", "@PQPQQ", "@QQ", "@P"))
-_RUN_BYTES, _PLACE_BYTES = ctypes.sizeof(Run), _INDEX.size + _PADS.size
+_PLACE, _USED, _WORD = (struct.Struct(each) for each in ("@3IPQPQQ", "@QQ", "@P"))
+_RUN_BYTES = ctypes.sizeof(Run)
 _NO_RUN, _PLACES = bytes(_RUN_BYTES), Run.places.offset
 
 
 class _Pads(NamedTuple):
     """The L2 and the L1s of a block, and what keeps them."""
 
-    packed: bytes
+    packed: tuple[int, ...]  # the fields of a `BlockPlace` behind its index
     kept: object
 
 
@@ -562,12 +560,7 @@ def _pads(cluster: Cluster, sips: list[Sip]) -> _Pads:
 def _pads_of(cluster: Cluster, sips: list[Sip]) -> _Pads:
     memories = (cluster.l2, *[sip.l1 for sip in sips])
     l1 = array("Q", [number for each in memories[1:] for number in _pad(each)])
-    return _Pads(_PADS.pack(*_pad(cluster.l2), l1.buffer_info()[0], 0, 0), (l1, memories))
-
-
-def _sips_of(block: Block) -> list[Sip]:
-    assert isinstance(block, NativeBlock), "all blocks of its grid are"
-    return block._sips
+    return _Pads((*_pad(cluster.l2), l1.buffer_info()[0], 0, 0), (l1, memories))
 
 
 def _pad(memory: Scratch) -> tuple[int, int]:

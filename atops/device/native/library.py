@@ -41,12 +41,12 @@ from atops.base.locks import fork_safe
 from atops.device.native.toolchain import Toolchain, find_toolchain, keep, kept, key_of, processor
 
 __all__ = (
-    "CHOOSE", "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "KernelRow", "ModuleRow", "NativeModule",
-    "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "how_loading_ends", "load_module",
-    "private_ranges", "runtime_library",
+    "CHOOSE", "FIND", "PRINT", "SOURCES", "VERSION", "BlockPlace", "Dim", "FaultText", "KernelRow", "ModuleRow",
+    "NativeModule", "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "how_loading_ends",
+    "load_module", "private_ranges", "runtime_library",
 )  # fmt: skip
 
-VERSION = 8
+VERSION = 9
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
@@ -130,6 +130,12 @@ CHOOSE = CFUNCTYPE(c_int32, POINTER(c_uint32), c_int32)
 PRINT = CFUNCTYPE(None, POINTER(c_char), c_uint64)
 
 
+class FaultText(Structure):
+    """What is said of a fault, and the file of its line."""
+
+    _fields_ = (("file", c_char * 512), ("text", c_char * 4096))
+
+
 class Run(Structure):
     """A run, and what came of it."""
 
@@ -142,7 +148,7 @@ class Run(Structure):
         ("fault", c_int32), ("fault_block", Dim), ("fault_thread", Dim),
         ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
         ("fault_pc", c_uint64), ("fault_callers", c_uint64 * 4), ("text_low", c_uint64), ("text_high", c_uint64),
-        ("fault_file", c_char * 512), ("fault_line", c_int32), ("fault_text", c_char * 4096),
+        ("fault_line", c_int32), ("told", POINTER(FaultText)),
         ("moved", c_uint64), ("switches", c_uint64),
         ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
         ("apart", c_int32), ("waits", c_int32), ("thread", c_uint64), ("choose", CHOOSE),

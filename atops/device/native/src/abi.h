@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 8;
+constexpr uint32_t VERSION = 9;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -169,6 +169,11 @@ struct BlockPlace {
     uint64_t l2_used, l1_used;  // set by the run: the most that was in use
 };
 
+struct FaultText {
+    char file[512];
+    char text[4096];
+};
+
 struct Run {
     uint32_t version;
     uint32_t gcu_arch;
@@ -198,9 +203,8 @@ struct Run {
     uint64_t fault_pc;  // of a fault of the processor, or of what a library was called for
     uint64_t fault_callers[4];  // of the module, the innermost first, where the counter is not the program's own
     uint64_t text_low, text_high;  // where the code of the module lies
-    char fault_file[512];
     int32_t fault_line;
-    char fault_text[4096];
+    FaultText *told;  // set by the run; of the OS thread that asked for it, until its next run
     uint64_t moved;  // bytes, by the DTE
     uint64_t switches;
     void *scheduler;  // of the run while it goes on

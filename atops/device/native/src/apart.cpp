@@ -117,7 +117,7 @@ bool hear(Run *run, Run *there, int from, pid_t process) {
 
 int32_t refuse(Run *run, const char *what) {
     run->fault = static_cast<int32_t>(Fault::out_of_resources);
-    snprintf(run->fault_text, sizeof run->fault_text, "the host has no %s for a process of its own: %s", what,
+    snprintf(run->told->text, sizeof run->told->text, "the host has no %s for a process of its own: %s", what,
              strerror(errno));
     return run->fault;
 }
@@ -127,12 +127,14 @@ int32_t refuse(Run *run, const char *what) {
 Run *awaited_here() { return waiting; }
 
 int32_t run_apart(Run *run) {
-    size_t places = static_cast<size_t>(run->blocks) * sizeof(BlockPlace), size = sizeof(Run) + places;
+    size_t places = static_cast<size_t>(run->blocks) * sizeof(BlockPlace);
+    size_t size = sizeof(Run) + places + sizeof(FaultText);
     void *shared = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return refuse(run, "memory");
     auto *there = static_cast<Run *>(shared);
     memcpy(there, run, sizeof *run);
     there->places = reinterpret_cast<BlockPlace *>(there + 1);
+    there->told = reinterpret_cast<FaultText *>(there->places + run->blocks);
     there->apart = 0;
     memcpy(there->places, run->places, places);
     int ends[2];
@@ -167,10 +169,13 @@ int32_t run_apart(Run *run) {
         auto print = run->print;
         auto find = run->find;
         BlockPlace *own = run->places;
+        FaultText *told = run->told;
         int32_t stop = run->stop;
         memcpy(own, there->places, places);
+        memcpy(told, there->told, sizeof *told);
         memcpy(run, there, sizeof *run);
-        run->print = print, run->find = find, run->places = own, run->scheduler = nullptr, run->stop = stop;
+        run->print = print, run->find = find, run->places = own, run->told = told, run->scheduler = nullptr;
+        run->stop = stop;
         run->waits = 0;
     } else {
         ended(run, status);

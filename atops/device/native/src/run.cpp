@@ -1,6 +1,7 @@
 // A run: the threads of one block, or of all blocks of a cooperative grid, on one OS thread, until all have left the
 // kernel or one of them has failed. Which of those that can go on is next: the oldest, or one drawn from the seed.
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -111,8 +112,8 @@ void note(Scheduler *own, Fault fault, const char *text, Site site) {
         run->fault_thread = fiber->index;
         run->fault_block = run->places[fiber->block].index;
     }
-    snprintf(run->fault_text, sizeof run->fault_text, "%s", text);
-    snprintf(run->fault_file, sizeof run->fault_file, "%s", site.file ? site.file : "");
+    snprintf(run->told->text, sizeof run->told->text, "%s", text);
+    snprintf(run->told->file, sizeof run->told->file, "%s", site.file ? site.file : "");
     run->fault_line = site.line;
 }
 
@@ -568,8 +569,8 @@ bool alike_at(const Fiber &one, const Fiber &other) {
 
 void say_stuck(Scheduler *own) {
     Run *run = own->run;
-    char *text = run->fault_text;
-    size_t room = sizeof run->fault_text, used = 0;
+    char *text = run->told->text;
+    size_t room = sizeof run->told->text, used = 0;
     auto add = [&](const char *format, auto... values) {
         if (used < room) used += static_cast<size_t>(snprintf(text + used, room - used, format, values...));
     };
@@ -607,7 +608,7 @@ void say_stuck(Scheduler *own) {
             run->fault_thread = each->index;
             run->fault_block = run->places[each->block].index;
             Site site = site_of(each);
-            snprintf(run->fault_file, sizeof run->fault_file, "%s", site.file ? site.file : "");
+            snprintf(run->told->file, sizeof run->told->file, "%s", site.file ? site.file : "");
             run->fault_line = site.line;
             break;
         }
@@ -693,6 +694,9 @@ void *atops_place(int32_t number, const volatile void *initial) {
 
 // Run. Returns 0 where all threads have left the kernel, else the fault, which the run describes.
 int32_t atops_run(Run *run) {
+    static thread_local std::unique_ptr<FaultText> told;  // made once: runs are short, and few have a fault
+    if (!told) told.reset(new FaultText{});
+    if (!run->told) run->told = told.get();
     if (run->apart) return run_apart(run);
     Scheduler own;
     own.run = run;
@@ -713,8 +717,8 @@ int32_t atops_run(Run *run) {
             Fiber *fiber = take_fiber();
             if (!fiber) {
                 run->fault = static_cast<int32_t>(Fault::out_of_resources);
-                snprintf(run->fault_text, sizeof run->fault_text, "the host has no memory for the stacks of %zu threads",
-                         total);
+                snprintf(run->told->text, sizeof run->told->text, "the host has no memory for the stacks of %zu "
+                         "threads", total);
                 break;
             }
             fiber->thread = thread;
