@@ -52,6 +52,8 @@ class Dim3(_Extents):
 
     def index(self, linear: int, /, *_: int) -> tuple[int, int, int]:  # type: ignore[override]  # an extent is no list
         """Return the index at position `linear` within this extent, x fastest."""
+        if linear < self.x:
+            return linear, 0, 0
         rest, x = divmod(linear, self.x)
         z, y = divmod(rest, self.y)
         return x, y, z

@@ -380,7 +380,8 @@ class Board(InProcess):
             tracer.emit(record)
         except Exception as failure:
             return error or as_failure(failure, item, "making a trace record of ")
-        self.tell_subscribers()
+        if tracer.subscriptions:
+            self.tell_subscribers()
         return error
 
     def tell_subscribers(self) -> None:

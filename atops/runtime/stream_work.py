@@ -153,9 +153,9 @@ class WorkVerbs(MemoryVerbs):
         (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
         queue = self._queue
-        options, events = bound_events(queue, start, stop)
+        options, events = (PLAIN_LAUNCH, ()) if start is None and stop is None else bound_events(queue, start, stop)
         launch = prepare_launch(queue, kernel, config, arguments, named, shared, cooperative, options)
-        item = submit_launch(queue, launch, events)
+        item = submit_launch(queue, launch, events) if events else queue.submit(launch)
         for memory in launch.bound.allocations:
             if (owner := memory.owner) is not None and owner.home is not queue:
                 return queue.keep(item, launch.bound.allocations)
@@ -379,7 +379,7 @@ def prepare_launch(
     bound = kernel.bind(arguments, named)
     if not all(map(queue.context.reaches, bound.allocations)):
         bound.check_reach(queue.context.reaches)
-    launch: Launch = new_tuple(Launch, (bound, geometry, options, copy_context()))
+    launch: Launch = new_tuple(Launch, (bound, geometry, options, bound.context))
     if queue.context.resources is not None:
         launch = queue.context.resources.admit(queue, launch)
     elif queue.cluster_mask is not None or queue.sip_mask is not None:  # else the architecture's limits are all

@@ -24,7 +24,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
     "atops.apps.mcp_server": "a command's module, which loads the protocol's SDK only when it is called",
     "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",
-    "atops.base.dims": "a type of its own, used on every floor",
     "atops.base.html_table": "a table for notebooks, used on two floors",
     "atops.base.python_ast": "one idea, used on three floors: CPython's parser, one thread at a time",
     "atops.base.waiting.current_loop": "chooses among the adapters, none of which knows the others",

@@ -76,9 +76,9 @@ class Tracer:
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_details", "_holds", "_labels", "_lock", "_name_ids",
-        "_names", "_noters", "_notes", "_own", "_races", "_ring", "_subscriptions", "_waits", "active", "anchor_ns",
+        "_names", "_noters", "_notes", "_own", "_races", "_ring", "_waits", "active", "anchor_ns",
         "capacity", "clock", "contexts", "detail", "emit", "emit_all", "notes_waits", "observed", "on_detailed",
-        "thread_detail",
+        "subscriptions", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -94,7 +94,7 @@ class Tracer:
         self._races: Ring[RaceEvent] = Ring(RACES)
         self._waits: Ring[HostWait] = Ring(0)
         self.notes_waits = False  # whether the waits of the program are held: where somebody holds the trace
-        self._subscriptions: tuple[Subscription, ...] = ()
+        self.subscriptions: tuple[Subscription, ...] = ()  # those that are not closed
         self._deliverer: int | None = None
         self._asked = False
         self._names: list[str] = [""]
@@ -207,7 +207,7 @@ class Tracer:
         """
         me, count = threading.get_ident(), 0
         with self._lock:
-            if self._deliverer is not None or not self._subscriptions:
+            if self._deliverer is not None or not self.subscriptions:
                 self._asked |= self._deliverer not in (None, me)
                 return 0
             self._deliverer, self._asked = me, True
@@ -335,7 +335,7 @@ class Tracer:
             if self._ring.outbox is None:
                 self._ring.outbox = deque(maxlen=OUTBOX)
             subscription = Subscription(self, callback, self._ring.total, contexts)
-            self._subscriptions = (*self._subscriptions, subscription)
+            self.subscriptions = (*self.subscriptions, subscription)
             self.contexts += contexts
             self._activate()
         return subscription
@@ -362,7 +362,7 @@ class Tracer:
     @property
     def pending(self) -> bool:
         """Tell whether a flush would have something to deliver."""
-        return bool(self._subscriptions) and self._ring.unread
+        return bool(self.subscriptions) and self._ring.unread
 
     @property
     def dropped(self) -> int:
@@ -375,7 +375,7 @@ class Tracer:
             ring, log = self._ring, self.details
             held = len(ring)  # before the totals, which it brings up to date
             return TraceStatistics(
-                ring.total, held, ring.dropped, self.capacity, len(self._subscriptions), self.detail,
+                ring.total, held, ring.dropped, self.capacity, len(self.subscriptions), self.detail,
                 len(log.moments), len(log.changes), len(log.steps), len(log.uses), log.dropped,
             )  # fmt: skip
 
@@ -389,7 +389,7 @@ class Tracer:
 
     def _activate(self) -> None:
         """See whether anybody looks. The lock is held."""
-        self.active = self.capacity > 0 or bool(self._subscriptions) or self.detail > 0
+        self.active = self.capacity > 0 or bool(self.subscriptions) or self.detail > 0
         self.observed = self.detail > 0 or self.contexts > 0
 
     def _record(self, raw: TraceTuple) -> TraceRecord:
@@ -408,7 +408,7 @@ class Tracer:
             outbox: deque[TraceTuple] = ring.outbox or deque()
             batch = list(outbox)
             outbox.clear()
-            return batch, ring.total, self._subscriptions
+            return batch, ring.total, self.subscriptions
 
     def _deliver(self, raws: list[TraceTuple], end: int, subscriptions: tuple[Subscription, ...]) -> int:
         records = [self._told(raw) if raw.__class__ is ContextTuple else self._record(raw) for raw in raws]
@@ -440,10 +440,10 @@ class Tracer:
 
     def _unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
-            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self.subscriptions = tuple(other for other in self.subscriptions if other is not subscription)
             self.contexts -= subscription.contexts
             self._activate()
-            if not self._subscriptions:
+            if not self.subscriptions:
                 self._ring.outbox = None
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ Which thread of a block runs next is chosen by a policy. Where blocks are placed
 from __future__ import annotations
 
 import random
-import threading
+from _thread import RLock
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from functools import lru_cache
@@ -102,7 +102,7 @@ class GridBarrier:
         self.expected = grids
         self.joined = 0 if only is None else 1
         self.grids: list[Grid] = [] if only is None else [only]  # until the last of them is over
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self.total = blocks  # of all the grids
         self.quiet = 0  # of them idle or done
         self.arrived: list[Block] = []
@@ -209,10 +209,6 @@ def _indices(extent: Dim3) -> tuple[tuple[int, int, int], ...]:
     return tuple(extent.indices())
 
 
-def _extent(dim: DimLike, what: str) -> Dim3:
-    return dim if isinstance(dim, Dim3) else Dim3.of(dim, what)
-
-
 def _waits_move(grid: Grid) -> bool:
     """Return whether a transfer may be done at its await, by the thread that awaits it."""
     options = grid.options
@@ -235,12 +231,13 @@ def _nothing(grid: Grid) -> None:
 class Grid:
     """A launch of `entry` on `chip`, as `grid_dim` blocks of `block_dim` threads.
 
-    `on_done(grid)` is called exactly once, with no lock held, on the OS thread that ended the last block. `error` is
-    the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
-    thread. `observer(kind, thread, detail)` sees every turn, request and end of every thread, which costs time. Grids
-    that are to synchronise across devices share one `barrier`. With an `agenda` every turn of every thread is a step of
-    that, and so is the effect of each transfer; `label` is then the launch in their names. With `cost` each block keeps
-    its cluster for the time that its threads took by their own clocks, and the grid is over when the last block is.
+    `on_start(grid)` is called when its first block gets a cluster, and `on_done(grid)` exactly once, with no lock held,
+    on the OS thread that ended the last block. `error` is the first one; once it is set, every thread is closed at its
+    suspension. `offload` runs a transfer on a copy thread. `observer(kind, thread, detail)` sees every turn, request
+    and end of every thread, which costs time. Grids that are to synchronise across devices share one `barrier`. With an
+    `agenda` every turn of every thread is a step of that, and so is the effect of each transfer; `label` is then the
+    launch in their names. With `cost` each block keeps its cluster for the time that its threads took by their own
+    clocks, and the grid is over when the last block is.
     """
 
     __slots__ = (
@@ -254,6 +251,7 @@ class Grid:
     aborted: ExecutionError | None
     error: ExecutionError | None
     placement: ClusterArray | None
+    warnings: list[str]
     _rng: random.Random | None
 
     def __init__(
@@ -266,6 +264,7 @@ class Grid:
         shared_bytes: int = 0,
         cooperative: bool = False,
         options: EmulatorOptions | None = None,
+        on_start: Callable[[Grid], None] = _nothing,
         on_done: Callable[[Grid], None] = _nothing,
         offload: Offload | None = None,
         policy: Policy | None = None,
@@ -277,25 +276,24 @@ class Grid:
         cost: LaunchCost | None = None,
     ) -> None:
         self.entry, self.name, self.chip, self.arch = entry, entry.name, chip, chip.arch
-        self.grid_dim, self.block_dim = _extent(grid_dim, "grid_dim"), _extent(block_dim, "block_dim")
-        self.shared_bytes, self.cooperative = shared_bytes, cooperative
-        self.options = options = options or chip.options
-        self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
-        self.offload, self.agenda, self.label, self.cost = offload, agenda, label, cost
-        self.observer, self.policy = observer, policy or policy_of(options.seed)
+        self.grid_dim = grid_dim = grid_dim if grid_dim.__class__ is Dim3 else Dim3.of(grid_dim, "grid_dim")
+        self.block_dim = block_dim = block_dim if block_dim.__class__ is Dim3 else Dim3.of(block_dim, "block_dim")
+        self.shared_bytes, self.cooperative, self.options = shared_bytes, cooperative, options or chip.options
+        self.on_start, self.on_done, self.offload = on_start, on_done, offload
+        self.agenda, self.label, self.cost = agenda, label, cost
+        self.observer, self.policy = observer, policy or policy_of(self.options.seed)
         self.context = context  # each block runs in a copy: a context is entered only once
-        self.thread_indices = _indices(self.block_dim)
-        self.threads_per_block = len(self.thread_indices)
-        self.total_blocks = self.remaining = self.grid_dim.volume
+        self.thread_indices, self.threads_per_block = _indices(block_dim), block_dim.volume
+        self.total_blocks = self.remaining = total = grid_dim.volume
         self.turns = TURNS if _waits_move(self) else 0
         self.error, self.aborted, self.started = None, None, False
-        self.warnings, self.priority = list[str](), 0  # the clusters set it: -2 (most urgent) to 0
+        self.warnings, self.priority = [], 0  # the clusters set it: -2 (most urgent) to 0
         self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
-        self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
+        self.barrier = barrier or GridBarrier(1, self, total)
         if barrier is not None:
-            barrier.join(self, self.total_blocks)
-        self.detector = _detector_of(self.barrier) if options.detect or options.strict else None
+            barrier.join(self, total)
+        self.detector = _detector_of(self.barrier) if self.options.detect or self.options.strict else None
 
     @property
     def rng(self) -> random.Random:

@@ -63,7 +63,8 @@ class StepBlock(Block):
                 self.begun = True
                 if plain:
                     budget = self._begin(slot, budget)
-                    self._try_grid_barrier()
+                    if self.at_grid:
+                        self._try_grid_barrier()
                 else:
                     for thread in self.threads:
                         thread.send = thread.begin  # so that the policy chooses the first thread, too

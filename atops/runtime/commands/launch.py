@@ -35,6 +35,7 @@ __all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous")
 
 log = get_logger("atops.kernel")
 LAUNCH = int(Kind.LAUNCH)
+new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 
 
 class Launch(NamedTuple):
@@ -82,35 +83,36 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     if meeting is not None and meeting.failed:
         raise meeting.failure()
     grid = _make_grid(command, item)
-    grid.on_start = lambda grid: _began(command, item, board.now())  # until then it stood behind other kernels
     if board.detector is not None:
         board.detector.started(item, grid)
     item.parked = grid
-    item.stop = lambda error: _abort(command, item, grid, error)
+    item.stop = partial(_abort, command, item, grid)
     if board.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
-
-    options, pinned, part = command.options, None, None
-    if options is not PLAIN_LAUNCH:
-        pinned, part = options.pinned, None if options.bundle is None else options.bundle.part
-
-    def submit() -> None:
-        try:
-            context.clusters.submit(
-                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
-                pinned=pinned, within=part, gang=None if meeting is None else meeting.gang,
-            )  # fmt: skip
-        except AtopsError as error:
-            if meeting is None:
-                raise
-            grid.stop(LaunchFailure(f"another grid of the same cooperative launch could not start: {error}"))
-            item.finish(error)
-
     if meeting is None:
-        submit()
+        _submit(command, item, grid)
     else:
-        meeting.arrive(submit)
+        meeting.arrive(partial(_submit_to_meeting, command, item, grid))
     return False
+
+
+def _submit(command: Launch, item: Completion, grid: Grid) -> None:
+    stream, options, part = item.queue, command.options, None
+    if options.bundle is not None:
+        part = options.bundle.part
+    stream.context.clusters.submit(
+        grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
+        pinned=options.pinned, within=part, gang=None if options.meeting is None else options.meeting.gang,
+    )  # fmt: skip
+
+
+def _submit_to_meeting(command: Launch, item: Completion, grid: Grid) -> None:
+    """Submit one of the grids that meet; where it cannot start, the others end with it."""
+    try:
+        _submit(command, item, grid)
+    except AtopsError as error:
+        grid.stop(LaunchFailure(f"another grid of the same cooperative launch could not start: {error}"))
+        item.finish(error)
 
 
 def _make_grid(command: Launch, item: Completion) -> Grid:
@@ -133,7 +135,8 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         barrier=None if meeting is None else meeting.barrier,
         context=command.context,
         offload=offload,
-        on_done=lambda grid: _ended(command, item, grid),
+        on_start=partial(_began, command, item),
+        on_done=partial(_ended, command, item),
         policy=policy_of(board.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
         cost=None if context.clock is None else _cost(command, context, context.clock),
@@ -148,12 +151,13 @@ def _cost(command: Launch, context: DeviceContext, clock: DeviceClock) -> Launch
     return LaunchCost(context.arch, context.ordinal, clock, config.block.volume, config.grid.volume)
 
 
-def _began(command: Launch, item: Completion, now: int) -> None:
-    """Note when a launch got its first cluster."""
-    item.started_ns = now
+def _began(command: Launch, item: Completion, grid: Grid) -> None:
+    """Note when a launch got its first cluster: until then it stood behind other kernels."""
+    board = item.queue.board
+    item.started_ns = now = board.now()
     if (start := command.options.start) is not None:
         start.stamp(item, now)
-    if item.queue.board.tracer.detail:
+    if board.tracer.detail:
         command_trace.start(item, now)
 
 
@@ -168,7 +172,10 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
     failure: AtopsError | None = grid.error and _failure_of(item, grid)
     if board.detector is not None and not item.over:
         failure = board.detector.launched(item, grid, failure)
-    context.printing.when_shown(command.bound, item.queue.finish, item, failure)
+    if context.printing.fifo.owes(command.bound):
+        context.printing.when_shown(command.bound, item.queue.finish, item, failure)
+    else:
+        item.queue.finish(item, failure)
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
@@ -365,5 +372,5 @@ define(
     effect=always,
     waits=lambda item: item.parked is not None and not item.parked.started,  # it stands behind other kernels
     silent=True,
-    ended=lambda launch: Ended("launch of kernel", launch.bound.name, launch.options.seen),
+    ended=lambda launch: new_tuple(Ended, ("launch of kernel", launch.bound.name, launch.options.seen)),
 )

@@ -15,7 +15,7 @@ from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.records import ContextTuple, Kind, Phase, Status, TraceTuple
 from atops.base.trace.tracer import Tracer
 from atops.device.call_site import calling_place
-from atops.runtime.core.commands import NOWHERE, row_of
+from atops.runtime.core.commands import NOWHERE, ROWS, row_of
 from atops.runtime.core.completion import PENDING, Completion
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def call_record(device: int, started: int, finished: int, failed: bool, name: in
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:
     """Return the trace record of a command that settles now."""
     command = item.command
-    kind, size, dst, dst_at, src, src_at, correlation, name = row_of(command).describe(command, item)
+    kind, size, dst, dst_at, src, src_at, correlation, name = ROWS[command.__class__].describe(command, item)
     stream = item.queue
     started = now if item.started_ns < 0 else item.started_ns
     status = WENT_WELL if error is None else _status_of(error)

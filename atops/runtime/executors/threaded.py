@@ -103,7 +103,7 @@ class ThreadedExecutor(Executor):
         """Queue work on a lane, whose thread starts when work finds none idle."""
         if self._thread is None:  # while it can: Python 3.12 starts no thread any more for what its end aborts
             self._start()
-        self._lane(lane).put(work, priority)
+        (self._lanes.get(lane) or self._lane(lane)).put(work, priority)
 
     def go_on(self, lane: Lane, work: Step, priority: int = 0, ahead: int = 0) -> None:
         """Queue the kernel's next turn."""

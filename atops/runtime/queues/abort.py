@@ -266,7 +266,9 @@ def catch_up(item: Completion) -> None:
     """End a command that was marked before it had a `stop`. Called once it has one, or waits for its predecessors."""
     with item.queue.board.lock:
         error, cancel = item.aborted, item.stop
-    if error is not None and cancel is not None:
+    if error is None:
+        return
+    if cancel is not None:
         cancel(error)
     elif isinstance(error, CommandCancelled) and item.stage == PENDING:
         _cancel(item, error)

@@ -428,7 +428,7 @@ class StallWatch:
     def __init__(self, board: Board) -> None:
         self.rooms: dict[Room, Completion] = {}  # for which room a command's coroutine or function waits
         self._driver = board
-        self._looking = False
+        self.looking = False
         self._last: tuple[int, ...] = ()
         self._reported: tuple[int, ...] = ()
         self._stands: dict[Completion, Stand] = {}  # of host functions, at the last look
@@ -449,14 +449,14 @@ class StallWatch:
 
     def look_later(self) -> None:
         """Start looking. Called when a head parks; cheap when looking already."""
-        if not self._looking:
-            self._looking = True
+        if not self.looking:
+            self.looking = True
             self._driver.executor.later(PATIENCE_NS, self._look)
 
     def _look(self) -> None:
         streams = [stream for context in self._driver.contexts for stream in self._active(context.active)]
         heads = [(stream, item) for stream in streams for item in _heads(stream)]
-        self._looking = bool(heads)
+        self.looking = bool(heads)
         if not heads:
             self._last = self._reported = ()
             self._stands = {}
@@ -469,7 +469,7 @@ class StallWatch:
                 self._reported = standing
                 self._stalled(report := self.report(heads), heads, told=True)
                 log.warning("%s", report, extra=driver_fields(self._driver))
-            self._looking = False  # reported; the next head that parks starts it again
+            self.looking = False  # reported; the next head that parks starts it again
             return
         if all(item.parked is not None or isinstance(item.command, Call) for _, item in heads):
             self._stalled(self.report(heads), heads)

@@ -142,7 +142,8 @@ class DrainedQueue(StreamQueue):
                 error = None
                 command = item.command
                 if not execute[command.__class__](command, item):
-                    board.stall.look_later()
+                    if not board.stall.looking:
+                        board.stall.look_later()
                     catch_up(item)
                     return
             except Exception as failure:
