@@ -59,7 +59,9 @@ NOT_IN_KERNELS = (
     "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
     "close", "dup2", "fclose", "__assert_fail", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort",
     "malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "malloc_usable_size",
-    "getline", "getdelim", "strdup", "strndup", "_Znam", "_ZdaPv", "_ZdaPvm",
+    "getline", "getdelim", "strdup", "strndup",
+    *(f"_Z{each}{how}" for each in ("nwm", "nam") for how in ("", "St11align_val_t", "RKSt9nothrow_t")),
+    *(f"_Z{each}{how}" for each in ("dlPv", "daPv") for how in ("", "m", "St11align_val_t", "mSt11align_val_t")),
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
 )  # fmt: skip
 
@@ -259,7 +261,7 @@ class NativeModule:
         runtime.atops_attach(self.address)
         self.text_low, self.text_high, self.text_offset = _text_of(path)
         code = path.read_bytes()
-        self.library_heap = any(name in code for name in LIBRARY_HEAP)
+        self.library_heap = 2 * any(name in code for name in FREES_ITSELF) or int(NEW in code)
 
     def line_of(self, counters: Sequence[int]) -> str:
         """Return "file:line" of the first instruction that is of the program's own lines; empty where none is."""
@@ -371,7 +373,9 @@ def _in_words_of_the_text(function: str) -> str:
     return plain.partition("(")[0].removeprefix("void ").replace(" >", ">")
 
 
-LIBRARY_HEAP: Final = (b"_Znwm", b"basic_string")  # what a module calls for which the C++ library takes memory
+# What a module calls for which the C++ library takes memory; parts of names in the library that free what it has taken.
+NEW: Final = b"_Znwm"
+FREES_ITSELF: Final = (b"basic_", b"St6locale", b"10filesystem")
 INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope
 LOADED: Final = b"atops: the module is loaded"
 LOADS: Final = f"""import ctypes, sys

@@ -161,6 +161,27 @@ RIGHT = {  # no alarm
 }  # fmt: skip
 
 
+NEWS = {  # in a text without strings: (wrong, right, part of the error)
+    "past_new": ("P *volatile p = new P; x[me] = p[1].a; delete p;",
+                 "P *volatile p = new P; p->a = 1; x[me] = p->a; delete p;",
+                 "used a byte 1 past the end of a block of 8 bytes"),
+    "deleted": ("P *volatile p = new P; delete p; x[me] = p->b;", "P *volatile p = new P; p->b = 1; delete p;",
+                "used a block of 8 bytes that it had freed"),
+    "past_a_vector": ("std::vector<int> v(8); v[8 + me] = 1;", "std::vector<int> v(8); v.push_back(1); v[8] = 2;",
+                      "past the end of a block of 32 bytes"),
+    "past_an_aligned": ("A *volatile p = new A; x[me] = p[1].a[0]; delete p;",
+                        "A *volatile p = new A[2]; p[1].a[0] = 1; x[me] = p[1].a[0]; delete[] p; std::map<int, int> m; "
+                        "m[3] = 4; auto s = std::make_shared<P>(); s->b = m[3];",
+                        "used a byte 1 past the end of a block of 64 bytes"),
+}  # fmt: skip
+NEW_HEAD = """#include <map>
+#include <memory>
+#include <vector>
+struct P { int a, b; };
+struct alignas(64) A { int a[16]; };
+"""
+
+
 NEVER = "DTE context that it initialised here was never destroyed{}; call destroy(), or use dte_scope"
 KEPT = {  # contexts that are never destroyed, and what is said; "" of those that may be kept
     "kept": ("tops_dte_ctx_t c; c.init();", f"a private {NEVER.format(' (nor were 11 more of its block)')}"),
@@ -215,6 +236,17 @@ def test_an_access_out_of_bounds_is_named(module: Any, name: str) -> None:
     said = str(caught.value)
     assert BOUNDS[name][2] in said and "strict.tops:" in said and f"of kernel {name}" in said, said
     _run(module, f"{name}_twin", strict=True)
+
+
+def test_memory_of_new_has_bounds() -> None:
+    """That of one object and of containers, too; the twins are clean."""
+    rows = {f"{name}{twin}": row[at] for name, row in NEWS.items() for at, twin in enumerate(("", "_twin"))}
+    kernels = "".join(f"__global__ void {name}(float *x, float *y) {{ {ME}{body} }}\n" for name, body in rows.items())
+    module = k.compile_source(NEW_HEAD + kernels, "strict.tops").module()
+    for name, (*_, said) in NEWS.items():
+        with pytest.raises(LaunchFailure, match=said):
+            _run(module, name, detect=True, strict=False)
+        assert _run(module, f"{name}_twin", strict=True).verdict == "clean"
 
 
 @every("name", RACES)

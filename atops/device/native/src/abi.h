@@ -189,7 +189,7 @@ struct Run {
     uint64_t seed;
     int32_t eager;  // transfers take effect at the issue
     int32_t strict;  // a context that is never destroyed is a fault
-    int32_t library_heap;  // the module has memory that the C++ library takes: new, strings
+    int32_t library_heap;  // the module has memory that the C++ library takes, for new; 2: and frees, of strings
     volatile int32_t stop;  // set by the host
     const Range *ranges;  // live memory that the arguments name, ascending
     int32_t range_count;

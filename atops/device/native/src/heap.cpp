@@ -260,19 +260,39 @@ size_t __wrap_malloc_usable_size(void *place) {
     ptrdiff_t bytes = size_of(place);
     return bytes < 0 ? malloc_usable_size(place) : static_cast<size_t>(bytes);
 }
-// new T[n] and delete[], which the C++ library does not mix with its own, as it does the plain ones.
-void *__wrap__Znam(size_t bytes) {
-    if (!kernel_here()) return operator new[](bytes);
-    void *made = take(bytes, 1);
-    if (!made) fail_now(Fault::launch_failure, "new[] found no memory", __builtin_frame_address(0));
-    return made;
-}
-void __wrap__ZdaPv(void *place) {
-    if (place && !give(place)) {
-        refuse_foreign(place);
-        operator delete[](place);
+
+// What new takes is guarded. That of one object, which containers take, too, only where accesses are watched, for what it
+// takes; and not in modules with strings or streams, of which the C++ library frees some itself, and does not come here.
+#define NEW(name, parameters, guarded, plain, align, otherwise) \
+    void *__wrap_##name parameters { \
+        Scheduler *own = kernel_here(); \
+        if (!own || !(guarded)) return plain; \
+        void *made = take(bytes, align); \
+        if (!made) otherwise; \
+        return made; \
     }
-}
-void __wrap__ZdaPvm(void *place, size_t) { __wrap__ZdaPv(place); }
+#define NEWS(one, many, more, argument, align, otherwise) \
+    NEW(one, (size_t bytes more), own->watch && own->run->library_heap < 2, operator new(bytes argument), align, otherwise) \
+    NEW(many, (size_t bytes more), true, operator new[](bytes argument), align, otherwise)
+#define COMMA ,
+#define ENDS fail_now(Fault::launch_failure, "new found no memory", __builtin_frame_address(0))
+NEWS(_Znwm, _Znam, , , 1, ENDS)
+NEWS(_ZnwmSt11align_val_t, _ZnamSt11align_val_t, COMMA std::align_val_t align, COMMA align, size_t(align), ENDS)
+NEWS(_ZnwmRKSt9nothrow_t, _ZnamRKSt9nothrow_t, COMMA const std::nothrow_t &no, COMMA no, 1, return nullptr)
+
+// What is not of a kernel may be of an object at file scope.
+#define DELETES(one, many, more, argument) \
+    void __wrap_##one(void *place more) { \
+        if (place && !give(place)) operator delete(place argument); \
+    } \
+    void __wrap_##many(void *place more) { \
+        if (!place || give(place)) return; \
+        refuse_foreign(place); \
+        operator delete[](place argument); \
+    }
+DELETES(_ZdlPv, _ZdaPv, , )
+DELETES(_ZdlPvm, _ZdaPvm, COMMA size_t, )
+DELETES(_ZdlPvSt11align_val_t, _ZdaPvSt11align_val_t, COMMA std::align_val_t align, COMMA align)
+DELETES(_ZdlPvmSt11align_val_t, _ZdaPvmSt11align_val_t, COMMA size_t COMMA std::align_val_t align, COMMA align)
 }
 #pragma GCC visibility pop
