@@ -114,4 +114,4 @@ def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[Part]:
     grid = thread.grid
     width = grid.threads_per_block
     starts = range((thread.block.linear * width + thread.linear) * step, whole, grid.total_blocks * width * step)
-    return (slice(start, min(start + step, whole)) for start in starts)
+    return (slice(start, start + step if start + step < whole else whole) for start in starts)

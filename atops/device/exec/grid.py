@@ -242,15 +242,18 @@ class Grid:
 
     __slots__ = (
         "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
-        "cooperative", "cost", "detector", "entry", "error", "grid_dim", "label", "name", "observer", "offload",
-        "on_done", "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started",
-        "thread_indices",
-        "threads_per_block", "total_blocks", "turns", "used", "warnings",
+        "cooperative", "cost", "detector", "entry", "error", "grid_dim", "label", "looked_at", "name", "observer",
+        "offload", "on_done", "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes",
+        "started", "thread_indices", "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
     aborted: ExecutionError | None
+    blocks: dict[int, Block]  # placed and not done; changes under the barrier's lock
     error: ExecutionError | None
+    looked_at: bool  # whether accesses of its threads are told to a clock, an observer or a detector
     placement: ClusterArray | None
+    priority: int  # the clusters set it: -2 (most urgent) to 0
+    used: int  # a bit for each cluster that its blocks got
     warnings: list[str]
     _rng: random.Random | None
 
@@ -286,14 +289,13 @@ class Grid:
         self.thread_indices, self.threads_per_block = _indices(block_dim), block_dim.volume
         self.total_blocks = self.remaining = total = grid_dim.volume
         self.turns = TURNS if _waits_move(self) else 0
-        self.error, self.aborted, self.started = None, None, False
-        self.warnings, self.priority = [], 0  # the clusters set it: -2 (most urgent) to 0
-        self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
-        self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
+        self.error = self.aborted = self.placement = self._rng = None
+        self.blocks, self.warnings, self.started, self.used, self.priority = {}, [], False, 0, 0
         self.barrier = barrier or GridBarrier(1, self, total)
         if barrier is not None:
             barrier.join(self, total)
         self.detector = _detector_of(self.barrier) if self.options.detect or self.options.strict else None
+        self.looked_at = observer is not None or agenda is not None or cost is not None or self.detector is not None
 
     @property
     def rng(self) -> random.Random:

@@ -5,6 +5,7 @@ The tables of numpy's functions stand in numpy_functions.py.
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -89,12 +90,9 @@ class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):
         Raises IllegalAddress when these bytes are not inside the live allocation.
         """
         element = as_dtype(dtype)
-        size = element.itemsize
-        for extent in shape:
-            size *= extent
         data = allocation.data  # taken before the check: it stays mapped, even if the allocation is freed meanwhile
-        allocation.check(offset, size, maybe_current_thread() or "a span")
-        return cls(allocation, data[offset : offset + size].view(element).reshape(shape), offset)
+        allocation.check(offset, element.itemsize * math.prod(shape), maybe_current_thread() or "a span")
+        return cls(allocation, np.ndarray(shape, element, data, offset), offset)
 
     def __class_getitem__(cls, dtype: DTypeLike) -> GenericAlias:
         """Return the annotation of a parameter that takes memory of `dtype` only: `x: k.Span[np.float32]`."""
@@ -204,15 +202,20 @@ class Span(Operand, NDArrayOperatorsMixin, Generic[ElementType]):
             raise IllegalAddress(
                 f"{thread} at {caller()}: a store into {self!r}; this {self.space} memory is read-only in kernels"
             )
+        if grid.looked_at:
+            self._tell(kind, thread, key, timed, value)
+        return self.array
+
+    def _tell(self, kind: str, thread: KernelThread, key: Key, timed: bool, value: object) -> None:
+        """Report an access to the clock, the observer and the detector of races, as far as there are any."""
         if thread.cost is not None and timed and kind != "escape":
             self._take_time(thread.cost, key)
-        if grid.observer is not None:
-            grid.observer(kind, thread, self._access(key))
+        if (observer := thread.grid.observer) is not None:
+            observer(kind, thread, self._access(key))
         if (race := thread.race) is not None:
             if self.space is LOCAL and ((pieces := thread.pieces) is None or not pieces.holds(self.array)):
                 self.refuse_local(thread)
             race.access(kind, self, key, value)
-        return self.array
 
     def refuse_local(self, thread: KernelThread) -> None:
         """Raise IllegalAddress, if it has any bytes: they lie in an L1, and are not the thread's."""
