@@ -23,6 +23,7 @@ _CALLED = "__builtin_LINE"  # stands in the default arguments of these
 _COUNTED = re.compile(r"candidate .*(?:expects|requires at most) (\d+) arguments?,(?: but)? (\d+) (?:were )?provided")
 _MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'|from ('.*') to 'const char \*' for")
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
+_OURS = re.compile(r"\bAnything\b|\bNarrow<")  # types of the headers, of which no text knows
 _UNKNOWN_HIP = re.compile(r"undeclared identifier '(hip[A-Z]\w*)'|'(hip[A-Z]\w*)' was not declared")
 _NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
 _VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
@@ -72,7 +73,7 @@ class _Reader:
         elif kind == "warning":
             self.log.warning(text, source, where)
             self.own = True
-        elif self.own and "Anything" not in text:  # the type of what an unknown intrinsic gives
+        elif self.own and not _OURS.search(text):  # the type of what an unknown intrinsic gives
             if text.startswith("candidate: "):
                 self.placed = _PLACED.search(text) is not None
             self.log.note(_candidate(text) if self.placed else text, source, where)

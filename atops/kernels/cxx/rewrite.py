@@ -569,6 +569,8 @@ class _Rewriter(Declarations):
         if self._text(after) != "{":
             return None  # a declaration; the definition follows
         name = "::".join(["", *(each for each in self.scopes if each), self.given[name_at].text])
+        if not template and (wrong := self._is_no_kernel(name, opening, end)):
+            return self._fault(f"kernel {self.given[name_at].text} {wrong} (TOPS C++, 8.1)")
         body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}
         dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
         line = self.line + self._join(place, name_at).count("\n")
@@ -580,6 +582,17 @@ class _Rewriter(Declarations):
         else:
             self.found.kernels.append(kernel)
         return None
+
+    def _is_no_kernel(self, name: str, opening: int, end: int) -> str:
+        """Return what no kernel can be; "" for what one can."""
+        for start, stop in self.declarators(opening + 1, end):
+            words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
+            if "..." in words:
+                return "takes any number of arguments; a kernel names each parameter"
+            if words and "&" in words[-1] or len(words) > 1 and "&" in words[-2]:
+                return f"takes {words[-1].lstrip('&') or 'an argument'} by reference; a kernel takes values and pointers"
+        twice = any(each.name == name for each in self.found.kernels)
+        return "is defined twice; the host knows it by its name alone" if twice else ""
 
     def _alias(self, opening: int, end: int) -> str:
         """Name the type of a kernel before it: where a function has its name, too, that says which of them is meant."""
