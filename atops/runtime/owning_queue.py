@@ -33,10 +33,11 @@ class Lent(ref[Buffer]):
     doing. The next call that looks at memory enqueues the free, or else the driver's thread does it soon.
     """
 
-    __slots__ = ("allocation", "home", "pool")
+    __slots__ = ("allocation", "home", "item", "pool")
 
     allocation: Allocation
     home: OwningQueue
+    item: Completion | None  # its free, once that was begun
     pool: MemoryPool
 
     def free(self, stream: OwningQueue | None = None) -> None:
@@ -172,22 +173,48 @@ class OwningQueue(DrainedQueue):
         return pool, allocation
 
     def give_back(self, lent: Lent, stream: OwningQueue | None) -> None:
-        """Enqueue the free of memory made here, unless that was done. Only `Lent.free` calls it."""
+        """Enqueue the free of memory made here, unless that was done. Only `Lent.free` calls it.
+
+        Ctrl-C may come anywhere: then it is called once more, and goes on with the free that was begun.
+        """
         if self.board.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
             self.board.post(partial(lent.free, stream))
             return
-        owned, allocation, pool = self._owned, lent.allocation, lent.pool
-        if owned is None or owned.pop(allocation, None) is None:
-            return  # given back already
+        owned, allocation = self._owned, lent.allocation
+        if owned is None:
+            return
         try:
+            if owned.pop(allocation, None) is None:
+                return  # given back already
             if self.board.closed is None:
-                stream = self if stream is None else stream
-                item = stream.submit(Free(allocation, pool), duty=True)
-                pool.give(allocation, stream, item)
+                self._enqueue_free(lent, self if stream is None else stream)
         except BaseException:
             owned[allocation] = lent
+            if lent() is None:
+                self.context.dropped.append(lent)
             raise
         allocation.owner = None  # it leads back to the allocation
+
+    @staticmethod
+    def _enqueue_free(lent: Lent, stream: OwningQueue) -> None:
+        begun = item = lent.item
+        if item is None:
+            item = lent.item = Completion(stream, Free(lent.allocation, lent.pool))
+            item.duty = True
+        queue = item.queue
+        assert isinstance(queue, OwningQueue)
+        if begun is None or not queue.has_taken(item):
+            queue.submit_item(item)
+        try:
+            lent.pool.give(lent.allocation, queue, item)
+        except InvalidHandle:
+            if begun is None:
+                raise
+
+    def disown(self, allocation: Allocation, pool: MemoryPool) -> None:
+        """Take back an allocation that Ctrl-C kept from the program, unless the end of its buffer gives it back."""
+        if allocation not in (self._owned or ()):
+            pool.cancel(allocation)
 
     def own(self, buffer: Buffer, pool: MemoryPool) -> None:
         """Free a buffer's memory when the last reference to it goes, or when the stream is closed."""
@@ -195,7 +222,7 @@ class OwningQueue(DrainedQueue):
             self._owned = {}
         lent = Lent(buffer, self.context.dropped.append)
         lent.allocation = allocation = buffer.allocation
-        lent.home, lent.pool = self, pool
+        lent.home, lent.pool, lent.item = self, pool, None
         allocation.owner = lent
         buffer.lend(MethodType(Lent.free, lent), self.board.executor.post_in_finalizer)
         self._owned[allocation] = lent

@@ -195,7 +195,7 @@ class MemoryVerbs(InProcess):
             buffer = Buffer(allocation, 0, nbytes, None, queue.board)
             queue.own(buffer, chosen)
         except BaseException:  # Ctrl-C: it would never be freed
-            chosen.cancel(allocation)
+            queue.disown(allocation, chosen)
             raise
         return buffer
 
@@ -218,7 +218,7 @@ class MemoryVerbs(InProcess):
             array = DeviceArray(allocation, 0, dtype, shape, None, queue.board)
             queue.own(array, chosen)
         except BaseException:  # as above
-            chosen.cancel(allocation)
+            queue.disown(allocation, chosen)
             raise
         return array
 

@@ -569,11 +569,16 @@ class _Rewriter(Declarations):
         if self._text(after) != "{":
             return None  # a declaration; the definition follows
         name = "::".join(["", *(each for each in self.scopes if each), self.given[name_at].text])
-        if not template and (wrong := self._is_no_kernel(name, opening, end)):
+        line = self.line + self._join(place, name_at).count("\n")
+        known = next((each for each in self.found.kernels if each.name == name and not template), None)
+        if known is not None and (known.file, known.line) == (self.file, line):
+            return None  # it was noted at another of its specifiers
+        wrong = "" if template else self._is_no_kernel(opening, end)
+        if wrong or known is not None:
+            wrong = wrong or "is defined twice; the host knows it by its name alone"
             return self._fault(f"kernel {self.given[name_at].text} {wrong} (TOPS C++, 8.1)")
         body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}
         dynamic = body >= {"extern", "__shared__"} or not body.isdisjoint(self.dynamic)
-        line = self.line + self._join(place, name_at).count("\n")
         kernel = CxxKernel(name, self.parameter_names(opening, end), cooperative, self.file, line, dynamic)
         if not template and not self.kernels.get(self.given[name_at].text, True):
             kernel = replace(kernel, overload=self._alias(opening, end))
@@ -583,16 +588,15 @@ class _Rewriter(Declarations):
             self.found.kernels.append(kernel)
         return None
 
-    def _is_no_kernel(self, name: str, opening: int, end: int) -> str:
-        """Return what no kernel can be; "" for what one can."""
+    def _is_no_kernel(self, opening: int, end: int) -> str:
+        """Return what parameters no kernel can have; "" for what one can."""
         for start, stop in self.declarators(opening + 1, end):
             words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
             if "..." in words:
                 return "takes any number of arguments; a kernel names each parameter"
-            if words and "&" in words[-1] or len(words) > 1 and "&" in words[-2]:
-                return f"takes {words[-1].lstrip('&') or 'an argument'} by reference; a kernel takes values and pointers"
-        twice = any(each.name == name for each in self.found.kernels)
-        return "is defined twice; the host knows it by its name alone" if twice else ""
+            if any(each in ("&", "&&") for each in words[-2:]):
+                return f"takes {words[-1].strip('&') or 'an argument'} by reference; a kernel takes values, pointers"
+        return ""
 
     def _alias(self, opening: int, end: int) -> str:
         """Name the type of a kernel before it: where a function has its name, too, that says which of them is meant."""

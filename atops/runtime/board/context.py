@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
@@ -150,10 +151,12 @@ class DeviceContext:
             return
         while self.dropped:
             try:
-                first = self.dropped.popleft()
+                first = self.dropped[0]
             except IndexError:  # another thread took it
                 return
             first.free()
+            with suppress(ValueError):  # as above; last, so that Ctrl-C loses none
+                self.dropped.remove(first)
 
     def synchronised(self, over: Over | None = None) -> None:
         """Note, where a pool asks, what is over now that the host has waited, and let pools give back their excess."""

@@ -33,6 +33,7 @@ from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
 from atops.runtime.core.completion import (
     DONE,
+    PENDING,
     RUNNING,
     Completion,
     look_at,
@@ -205,6 +206,11 @@ class StreamQueue(InProcess):
             break_off((item,), error)
             raise
         return item
+
+    def has_taken(self, item: Completion) -> bool:
+        """Whether a command of this stream was enqueued, where Ctrl-C came into that: it waits here, or has begun."""
+        with self.board.lock:
+            return item.stage != PENDING or (self._queue is not None and item in self._queue)
 
     def append(self, item: Completion) -> bool:  # noqa: C901  # the hot path: spelled out, not called
         """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""

@@ -22,6 +22,7 @@ from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream, queue_of
 from tests.every import every
+from tests.interruption import every_point, interrupted
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, settle
 from tests.runtime.hosts import on_every_host
 
@@ -289,3 +290,29 @@ def test_a_command_that_is_over_leads_back_to_nothing(device: Device) -> None:
     del start, stop
     settle(device.driver)
     assert [each() for each in items] == [None] * 4
+
+
+@pytest.mark.slow
+def test_ctrl_c_among_memory_that_is_dropped_loses_none_and_frees_none_twice(caplog: pytest.LogCaptureFixture) -> None:
+    """At every point at which it may come while memory is taken, used and dropped, and that dropped before is freed."""
+    with board(devices=1) as driver:
+        device = Device(0, driver)
+        stream, host, pool = device.create_stream(), np.ones(100), device.default_pool
+
+        def turn() -> None:
+            for _ in range(3):
+                stream.fill(stream.upload(host), 2)
+
+        lost = {}
+        for points in every_point(turn, most=300):
+            turn()
+            settle(driver)
+            gate = threading.Event()
+            board_of(driver).executor.post(gate.wait)  # what is dropped, the calls free
+            interrupted(points, turn)
+            gate.set()
+            turn()
+            settle(driver)
+            if live := pool.statistics().live:
+                lost[points.chosen] = live
+        assert not lost and not caplog.records
