@@ -194,6 +194,16 @@ class Declarations(Cursor):
                 names.append(last if words > 1 and last not in OF_TYPES else f"p{len(names)}")
         return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()
 
+    def refused_parameter(self, opening: int, end: int) -> str:
+        """Return what parameters no kernel can have; "" for what one can."""
+        for start, stop in self.declarators(opening + 1, end):
+            words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
+            if "..." in words:
+                return "takes any number of arguments; a kernel names each parameter"
+            if any(each in ("&", "&&") for each in words[-2:]):
+                return f"takes {words[-1].strip('&') or 'an argument'} by reference; a kernel takes values, pointers"
+        return ""
+
 
 @cache
 def _elsewhere() -> dict[str, str]:

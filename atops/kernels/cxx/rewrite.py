@@ -573,7 +573,7 @@ class _Rewriter(Declarations):
         known = next((each for each in self.found.kernels if each.name == name and not template), None)
         if known is not None and (known.file, known.line) == (self.file, line):
             return None  # it was noted at another of its specifiers
-        wrong = "" if template else self._is_no_kernel(opening, end)
+        wrong = "" if template else self.refused_parameter(opening, end)
         if wrong or known is not None:
             wrong = wrong or "is defined twice; the host knows it by its name alone"
             return self._fault(f"kernel {self.given[name_at].text} {wrong} (TOPS C++, 8.1)")
@@ -587,16 +587,6 @@ class _Rewriter(Declarations):
         else:
             self.found.kernels.append(kernel)
         return None
-
-    def _is_no_kernel(self, opening: int, end: int) -> str:
-        """Return what parameters no kernel can have; "" for what one can."""
-        for start, stop in self.declarators(opening + 1, end):
-            words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
-            if "..." in words:
-                return "takes any number of arguments; a kernel names each parameter"
-            if any(each in ("&", "&&") for each in words[-2:]):
-                return f"takes {words[-1].strip('&') or 'an argument'} by reference; a kernel takes values, pointers"
-        return ""
 
     def _alias(self, opening: int, end: int) -> str:
         """Name the type of a kernel before it: where a function has its name, too, that says which of them is meant."""
