@@ -286,28 +286,9 @@ class NativeModule:
         new = [each for each in dict.fromkeys(counters) if each not in self._lines]
         self._lines.update((each, []) for each in new)
         inside = [each for each in new if self.text_low <= each < self.text_high]
-        reader = shutil.which("addr2line")
-        if not inside or reader is None:
-            return
-        offsets = [hex(each - self.text_low + self.text_offset) for each in inside]
-        try:
-            said = subprocess.run(
-                [reader, "-a", "-i", "-f", "-C", "-e", str(self.path)], input="\n".join(offsets), capture_output=True,
-                text=True, timeout=60, check=False,
-            ).stdout.splitlines()  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired):
-            return
-        counter, function = -1, ""
-        for line in said:
-            if line.startswith("0x"):
-                counter, function = int(line, 16) - self.text_offset + self.text_low, ""
-            elif not function:
-                function = _in_words_of_the_text(line)
-            else:
-                file, _, number = line.partition(" ")[0].rpartition(":")
-                if number.isdigit() and number != "0":
-                    self._lines[counter].append((function, file, int(number)))
-                function = ""
+        distance = self.text_low - self.text_offset
+        found = _lines_at(self.path, [each - distance for each in inside])
+        self._lines.update((offset + distance, lines) for offset, lines in found.items())
 
     @property
     def kernels(self) -> list[KernelRow]:
@@ -320,6 +301,32 @@ class NativeModule:
         """Return the rows of its variables."""
         rows = self.row.contents
         return [rows.variables[each] for each in range(rows.variable_count)]
+
+
+def _lines_at(path: Path, offsets: Sequence[int]) -> dict[int, list[tuple[str, str, int]]]:
+    """Return (function, file, line) of instructions of a library, of each what was expanded there."""
+    reader, found = shutil.which("addr2line"), dict[int, list[tuple[str, str, int]]]()
+    if not offsets or reader is None:
+        return found
+    try:
+        said = subprocess.run(
+            [reader, "-a", "-i", "-f", "-C", "-e", str(path)], input="\n".join(map(hex, offsets)), capture_output=True,
+            text=True, timeout=60, check=False,
+        ).stdout.splitlines()  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return found
+    offset, function = -1, ""
+    for line in said:
+        if line.startswith("0x"):
+            offset, function = int(line, 16), ""
+        elif not function:
+            function = _in_words_of_the_text(line)
+        else:
+            file, _, number = line.partition(" ")[0].rpartition(":")
+            if number.isdigit() and number != "0":
+                found.setdefault(offset, []).append((function, file, int(number)))
+            function = ""
+    return found
 
 
 def _of_the_program(file: str) -> bool:
@@ -379,27 +386,32 @@ FREES_ITSELF: Final = (b"basic_", b"St6locale", b"10filesystem")
 INITIALISERS: Final = b"_GLOBAL__sub_I_"  # what compilers call the function that makes the objects at file scope
 LOADED: Final = b"atops: the module is loaded"
 LOADS: Final = f"""import ctypes, sys
-ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[2])
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL).atops_tell(sys.argv[2].encode()); ctypes.CDLL(sys.argv[2])
 sys.stdout.buffer.write({LOADED!r})"""
 LOADED_S: Final = 10.0  # by then its objects are made
 
 
-def how_loading_ends(path: Path) -> str:
+def how_loading_ends(path: Path) -> tuple[str, tuple[str, int] | None]:
     """Return what comes of a process that loads a module, such as "ended with SIGSEGV"; "" where it goes on.
+
+    And the file and line of the program where that is; None where they are not known.
 
     Objects at file scope are made as a module is loaded, outside of every kernel, where a fault would end this process:
     one that has any is loaded by another process first.
     """
     if INITIALISERS not in path.read_bytes():
-        return ""
+        return "", None
     command = [sys.executable, "-I", "-S", "-c", LOADS, str(_built(find_toolchain())), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=LOADED_S, check=False)
     except subprocess.TimeoutExpired:
-        return f"took more than {LOADED_S:g} s"
-    if (code := done.returncode) < 0:
-        return f"ended with {signal.Signals(-code).name}"
-    return "" if LOADED in done.stdout else f"ended the process, with code {code}"
+        return f"took more than {LOADED_S:g} s", None
+    if (code := done.returncode) >= 0:
+        return "" if LOADED in done.stdout else f"ended the process, with code {code}", None
+    counters = [int(each, 16) for each in re.findall(rb"^atops: fault at (0x[0-9a-f]+)$", done.stdout, re.MULTILINE)]
+    found = _lines_at(path, counters)
+    own = [each[1:] for counter in counters for each in found.get(counter, ()) if _of_the_program(each[1])]
+    return f"ended with {signal.Signals(-code).name}", next(iter(own), None)
 
 
 def load_module(path: Path, places: Sequence[int] | None = None) -> NativeModule:

@@ -170,7 +170,7 @@ def _built(
         if len(log.errors) > before:
             return None
         made = _compile(toolchain, found, texts, options, log, flags)
-        if made is None or (not program and not _loads(made, source, log)):
+        if made is None or (not program and not _loads(made, texts, log)):
             return None
         notes = json.dumps([[astuple(each) for each in found.kernels], [astuple(each) for each in log.entries]])
         return Kept(keep(key, made, notes), notes)
@@ -311,13 +311,16 @@ def _compile(
     return made
 
 
-def _loads(made: Path, source: SourceText, log: DiagnosticLog) -> bool:
+def _loads(made: Path, texts: Texts, log: DiagnosticLog) -> bool:
     """Tell whether a module can be loaded; `log` says why where it cannot."""
-    if end := how_loading_ends(made):
+    end, place = how_loading_ends(made)
+    if end:
+        file, line = place or ("", 0)
+        name = next((each for each in texts.names if file.endswith(f"/{each}")), None)
         log.error(
             f"its objects at file scope cannot be made: loading it {end}. Contexts of the DTE, their scopes and "
             "barriers are made in kernels; an initialiser uses what is made before it, and no address of the device",
-            source,
+            texts.of(name or texts.source.name), SourcePosition(line, 0) if name else None,
         )  # fmt: skip
     return not end
 

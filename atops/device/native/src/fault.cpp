@@ -3,6 +3,7 @@
 #include "fault.h"
 
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +168,36 @@ void handle(int number, siginfo_t *info, void *context) {
     land(state, fiber);
 }
 
+const char *told_file;
+
+void tell_counter(uintptr_t address) {
+    Dl_info info;
+    if (!dladdr(reinterpret_cast<void *>(address), &info) || !info.dli_fname || strcmp(info.dli_fname, told_file)) return;
+    dprintf(STDOUT_FILENO, "atops: fault at %#zx\n", address - reinterpret_cast<uintptr_t>(info.dli_fbase));
+}
+
+void tell(int number, siginfo_t *, void *context) {
+    signal(number, SIG_DFL);  // it happens again, and ends the process
+    auto *state = static_cast<ucontext_t *>(context);
+    tell_counter(counter(state));
+    auto *stack = reinterpret_cast<const uintptr_t *>(stack_pointer(state) & ~uintptr_t(7));
+    for (size_t each = 0; each < 512; ++each) tell_counter(stack[each] - 1);
+}
+
 }  // namespace
+
+void tell_faults(const char *file) {
+    told_file = strdup(file);
+    static char stack[HANDLER_STACK];
+    stack_t own{};
+    own.ss_sp = stack, own.ss_size = sizeof stack;
+    sigaltstack(&own, nullptr);
+    struct sigaction action{};
+    action.sa_sigaction = tell;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (int number : GUARDED)
+        if (number != INTERRUPT) sigaction(number, &action, nullptr);
+}
 
 void guard_this_thread() {
     struct sigaction found;

@@ -8,6 +8,8 @@ namespace atops {
 constexpr int INTERRUPT = SIGURG;
 
 void guard_this_thread();  // handlers once for the process, a stack for them once for each OS thread
+// In a process that only loads a module: say where in its file a fault is, on the standard output, the innermost first.
+void tell_faults(const char *file);
 void guard_forked();  // in a process that was forked for a run: other signals do there what they do by themselves
 
 }  // namespace atops

@@ -774,6 +774,8 @@ int32_t atops_transfer(const Transfer *given, char *text, uint64_t room) {
     return 1;
 }
 
+void atops_tell(const char *file) { tell_faults(file); }
+
 // Have a run end that does not by itself: from any OS thread, again and again until it has.
 void atops_interrupt(Run *run) {
     run->stop = 1;
