@@ -66,9 +66,10 @@ def find_source(wanted: int | str) -> Source:
         found = [each for each in known if each.number == int(text)]
     else:
         found = [each for each in known if each.name == text] or [each for each in known if text and text in each.name]
-    if len(found) != 1:
-        names = ", ".join(each.name for each in known)
-        raise InvalidValue(f"no lesson is {wanted!r}; there are {names}")
+    if len(found) > 1:
+        raise InvalidValue(f"{wanted!r} is in the names of {', '.join(each.name for each in found)}; write more of it")
+    if not found:
+        raise InvalidValue(f"no lesson is {wanted!r}; there are {', '.join(each.name for each in known)}")
     return found[0]
 
 

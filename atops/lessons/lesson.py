@@ -21,10 +21,9 @@ from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, TraceRecord
 from atops.checking.check import Checking
 from atops.checking.check_report import CheckReport
-from atops.checking.runner import classified
 from atops.checking.stepper import Stepper, off_loop
 from atops.lessons.apart import Kept, NeverEnds, Patience, noted_unawaited
-from atops.lessons.verdict import Verdict, failed, passed, said
+from atops.lessons.verdict import Verdict, failed, passed
 from atops.runtime.profiling import Profile, profile
 from atops.runtime.run import run
 
@@ -84,7 +83,6 @@ class Lesson:
         cases: Sequence[tuple[object, ...]],
         *,
         hints: Sequence[str],
-        about: Sequence[str] = (),
         schedules: int = 20,
         limit: Callable[..., float] | None = None,
         work: Callable[..., object] | None = None,
@@ -94,10 +92,8 @@ class Lesson:
         """Put together a lesson.
 
         `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules, on a chip
-        of this `arch`. `hints` lead on, one after the other; a verdict has the first where the task fails in one of the
-        ways that they are `about` (see `Verdict.kind`; none given: in any way). Raises InvalidType for a program that
-        is no coroutine function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or
-        another chip.
+        of this `arch`. `hints` lead on, one after the other. Raises InvalidType for a program that is no coroutine
+        function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or another chip.
         """
         if not inspect.iscoroutinefunction(program):
             raise InvalidType(f"the program of a lesson is {program!r}; expected a coroutine function (task, *case)")
@@ -107,7 +103,7 @@ class Lesson:
             raise InvalidValue(f"schedules is {schedules!r}; expected a whole number, 1 or more")
         self.title, self.program, self.question = title, program, question
         self.cases, self.hints = [tuple(case) for case in cases], tuple(hints)
-        self.about, self.schedules, self.limit, self.work = tuple(about), schedules, limit, work
+        self.schedules, self.limit, self.work = schedules, limit, work
         self._strict, self._drawn = replace(STRICT, arch=arch), replace(DRAWN, arch=arch)
         self.name = self.solved = ""  # of a lesson that is kept in a file: its name, and a solution's text
         self.progress: Progress | None = None
@@ -119,8 +115,6 @@ class Lesson:
         Returns the verdict, which is true where it passes; `print` shows it, and so does a notebook.
         """
         verdict = off_loop(lambda: self._judged(task))
-        if not verdict and (not self.about or verdict.kind in self.about):
-            verdict = replace(verdict, text=f"{verdict.text}\n\nHint: {self.hints[0]}")
         if self.progress is not None:
             self.progress.note(self.name, "task", bool(verdict))
         return verdict
@@ -156,9 +150,9 @@ class Lesson:
         elif not report:
             assert report is not None, "it would have ended with NeverEnds"
             if report.failure is None or report.failure.kind != "step limit":
-                return failed(self.title, words, report, unawaited)
+                return failed(self.title, words, report, self.hints[0], unawaited)
             why = "never ends", f"a run goes on for ever: it was not over after {STEPS:,} steps{_busiest(report)}"
-        return failed(self.title, words, why, unawaited) if why[0] else None
+        return failed(self.title, words, why, self.hints[0], unawaited) if why[0] else None
 
     def _lacks(self, program: Program, case: tuple[object, ...], patience: Patience) -> tuple[str, str]:
         """Return what is wrong with the time of a plain run, or with what the device did: its kind, and the words."""
@@ -186,8 +180,7 @@ class Lesson:
         most = self.limit(*case)
         if took <= most:
             return ""
-        took_and_may = f"it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
-        return f"right, but too slow: {took_and_may}; the picture shows what waits"
+        return f"right, but too slow: it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
 
     def _program(self, task: Task, kept: Kept) -> Callable[..., Awaitable[object]]:
         """Return the program with the task in it, named after the task."""
@@ -219,8 +212,10 @@ class Lesson:
                 try:
                     run(self.program, self._drawn, task, *self.cases[case])
                 except Exception as error:  # a deadlock, too, which ends the run
-                    failure = classified(error)
-                    print(f"the run ended with {said(failure.kind, failure.text)}")
+                    first: BaseException = error
+                    while isinstance(first, BaseExceptionGroup):
+                        first = first.exceptions[0]
+                    print(f"the run ended with {type(first).__name__}: {first}")
 
         off_loop(draw)
         return drawn
@@ -244,11 +239,13 @@ class Lesson:
     def answer(self, schedule: str | None) -> Verdict:
         """Judge an answer to the question, the schedule of a run as `play()` gives it: None or "" until it is over.
 
-        Raises InvalidValue for a string that is not a schedule of the question's program.
+        Raises InvalidValue for what is not a schedule of the question's program.
         """
         question = self._asked()
         if not schedule:
             return Verdict(False, f"{self.title}: no answer yet; pick on, or finish()")
+        if not isinstance(schedule, str) or not schedule.startswith("v"):
+            raise InvalidValue(f"an answer is the schedule of a run, a string that play() gives; got {schedule!r}")
         checking = Checking(question.program, 1, schedule, (), question.options, 0, 2, 100_000, False, 0)
         report = off_loop(checking.run)
         failure = report.failure

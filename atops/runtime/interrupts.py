@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from atops.base.errors import AtopsError
 from atops.base.waiting.loop_adapter import HostTask
+from atops.device.call_site import Site
 from atops.device.exec import interpreter, scheduled_block
 from atops.device.exec.thread import KernelThread
 from atops.kernels.bound import BoundKernel
@@ -64,6 +65,7 @@ class Interrupts:
         self.executor: InlineExecutor | None = None
         self._taken = self._over = self._told = self._returned = False
         self._pressed = 0
+        self._place: tuple[str, ...] = ()  # what the program did when it was pressed first, where that held the thread
         self._task: asyncio.Task[object] | None = None
         self._traced: list[FrameType] = []
         self._tracer: Any = None
@@ -82,7 +84,7 @@ class Interrupts:
         if self._taken and _signal.getsignal(SIGINT) == self._press:  # else the program has set its own
             _signal.signal(SIGINT, signal.default_int_handler)
         if self._pressed and not isinstance(error, KeyboardInterrupt | SystemExit) and (error or not self._told):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(*self._place)
         if (raised := _raised_by_handler(error)) is not None:
             raise raised
 
@@ -122,6 +124,8 @@ class Interrupts:
         if self._pressed > 2:
             self._raise()  # wherever it is: something refuses to end
         program, border = _program(frame)
+        if program and self._pressed == 1:
+            self._place = (str(Site(program[-1].f_code, program[-1].f_lasti)),)
         if border is not None and (border in STEPS or self._pressed > 1):
             if program[-1:] == [frame]:
                 self._raise()

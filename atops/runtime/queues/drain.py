@@ -7,11 +7,12 @@ under it.
 
 from __future__ import annotations
 
+from functools import partial
 from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.locks import take_patiently
-from atops.base.log_fields import message_of
+from atops.base.log_fields import get_logger, message_of
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.commands.copy import CopyCompletion
 from atops.runtime.commands.events import Cancelled
@@ -42,6 +43,8 @@ __all__ = ("DrainedQueue",)
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
 NEVER = 1 << 63  # ... but inline by count alone: how long something takes must not change the order of a replay
+
+log = get_logger("atops.stream")
 
 
 class DrainedQueue(StreamQueue):
@@ -216,6 +219,10 @@ class DrainedQueue(StreamQueue):
                 told = fields, type(error), message_of(error), vars(error)
                 self._left = finalize(self, log_if_left, *told, ref(self.board))
                 self._left.atexit = False
+        elif self.failure is not None and not isinstance(error, PriorLaunchFailure | StreamAborted):
+            # A callback was told of the stream's failure and raised: the stream tells of the first failure only.
+            said = "%s raised behind a failure: %s", self.label, error
+            self.board.run_callback(partial(log.error, *said, exc_info=error, extra=failure_fields(self, item)))
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.

@@ -110,7 +110,7 @@ def test_a_thread_runs_waits_and_ends(workers: Any) -> None:
             assert own[-3].on == block
             assert own[1].on != own[3].on
             assert lines(chip, own) == [
-                "", "await k.memcpy_async(dte, tile, x[:16])", "await k.memcpy_async(dte, tile, x[:16])",
+                "@k.kernel", "await k.memcpy_async(dte, tile, x[:16])", "await k.memcpy_async(dte, tile, x[:16])",
                 "await k.memcpy_async(dte, tile, x[:16])", "await k.memcpy_async(dte, tile, x[:16])",
                 "await k.syncthreads()", "await k.syncthreads()", "",
             ]  # fmt: skip
@@ -155,10 +155,11 @@ def test_counted_barriers_and_signals(workers: Any) -> None:
 
 @pytest.mark.parametrize("workers", MODES)
 def test_a_plain_function_runs_and_ends(workers: Any) -> None:
-    """A kernel that never suspends has two steps a thread and no line."""
+    """A kernel that never suspends has two steps a thread, and the line on which it begins."""
     with device(workers=workers) as chip:
         for own in by_thread(told(chip, plain, (1, 4))).values():
-            assert [(step.turn, step.site) for step in own] == [(RUNS, -1), (ENDED, -1)]
+            assert [step.turn for step in own] == [RUNS, ENDED]
+            assert lines(chip, own) == ["@k.kernel", ""]
 
 
 def test_details_without_threads_have_no_steps() -> None:

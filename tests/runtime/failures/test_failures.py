@@ -33,6 +33,7 @@ from atops.runtime.commands.launch import Launch
 from atops.runtime.core.commands import ROWS
 from atops.runtime.driver import board_of
 from atops.runtime.stream import queue_of
+from tests.runtime.boards import settle
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -396,6 +397,22 @@ async def test_an_unseen_failure_is_logged_once(device, caplog, look):
         assert caplog.records[0].exc_info is not None
     else:
         assert not logged
+
+
+@pytest.mark.anyio
+async def test_what_a_callback_raises_behind_a_failure_is_logged(device, caplog):
+    """The stream tells of its first failure; one of a callback that was told of it is not lost."""
+    caplog.set_level(logging.ERROR, "atops")
+    stream = device.create_stream(name="the stream")
+    stream.call(fail)
+    callback = stream.add_callback(lambda error: {}["missing"])
+    while not callback.done():
+        await anyio.lowlevel.checkpoint()
+    stream.clear_error()
+    await stream.aclose()
+    settle(device.driver)
+    [record] = caplog.records
+    assert record.getMessage().startswith("the stream raised behind a failure: ") and "'missing'" in record.getMessage()
 
 
 @pytest.mark.parametrize("seen", [True, False])
