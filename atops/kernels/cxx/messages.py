@@ -30,6 +30,7 @@ _VECTOR = re.compile(r"\bVector<([\w ]+), (128|256|512)>")
 _ALIAS = re.compile(r"'[^']*' \{aka '(__vector[24]? [\w ]+)'\}")
 _KEYWORDS = {"128": "__vector", "256": "__vector2", "512": "__vector4"}
 _CONST = re.compile(r"cannot assign to variable ('\w+') with const-qualified type .*")  # as clang++ has it
+_NOT_INLINE = re.compile("'always_inline' function might not be inlinable")  # of g++, where `inline` is not beside it
 _NO_OPERATOR = re.compile(r"no match for 'operator(\S+)'|invalid operands to binary expression")
 
 
@@ -67,7 +68,9 @@ class _Reader:
         if isinstance(source, str):
             return self._of_a_header(found, text)
         where = _position(found, source, self.columns)
-        if kind.endswith("error"):
+        if _NOT_INLINE.search(text):
+            self.own = False
+        elif kind.endswith("error"):
             self.log.error(text + _instead(text, source.line(where.line)[where.column - 1 :]), source, where)
             self.own, self.wrong = True, (source, where)
         elif kind == "warning":

@@ -284,6 +284,90 @@ extern "C" u_int32_t mask_f32(float *in, float v, u_int32_t *out, int n, void *s
   topsStreamSynchronize(stream);
   return host[0];
 }
+
+// Gradients of a layer norm: partial sums of each thread in L1, of the block in dynamic L2.
+template <int AT_ONCE, bool WITH_BETA = true>
+__device__ __attribute__((always_inline)) void norm_bwd(float *dx, float *dgamma, float *dbeta, const float *__restrict__ dy,
+                                                        const float *x, const float *gamma, const float *mean, const float *rstd, int m, int n) {
+  extern __shared__ float partial[];  // [2][threads][n]
+  constexpr int kMost = 512;
+  __local__ float lg[kMost], acc[2][kMost], px[AT_ONCE * kMost], pdy[AT_ONCE * kMost];
+  tops::private_dte load_x, load_dy, store;
+  const int me = threadIdx.x, threads = blockDim.x;
+  int shape[] = {AT_ONCE, n};
+  tops::mdspan all_x(tops::Global, const_cast<float *>(x), m, n), all_dy(tops::Global, const_cast<float *>(dy), m, n);
+  tops_dte_ctx_t ctx;
+  {
+    tops::dte_scope guard(ctx);
+    tops::memcpy(ctx, tops::mdspan(tops::Private, lg, n), tops::mdspan(tops::Global, const_cast<float *>(gamma), n));
+    tops::memset(ctx, tops::mdspan(tops::Private, &acc[0][0], 2, kMost), 0.0f);
+  }
+  for (int first = me * AT_ONCE; first < m; first += threads * AT_ONCE) {
+    load_x.config_slice(tops::mdspan(tops::Private, px, shape), all_x, {first, 0});
+    load_dy.config_slice(tops::mdspan(tops::Private, pdy, shape), all_dy, {first, 0});
+    tops::event e0 = load_x.trigger(), e1 = load_dy.trigger();
+    tops::wait(e0), tops::wait(e1);
+    const int rows = min(AT_ONCE, m - first);
+    for (int k = 0; k < rows; ++k) {
+      float *a = px + k * n, *b = pdy + k * n, s1 = 0.f, s2 = 0.f;
+      auto normal = [mu = mean[first + k], rs = rstd[first + k]](float v) { return (v - mu) * rs; };
+#pragma unroll
+      for (int i = 0; i < n; i++) {
+        float xh = normal(a[i]), g = b[i] * lg[i];
+        s1 += g, s2 += g * xh, acc[0][i] += b[i] * xh;
+        if constexpr (WITH_BETA) acc[1][i] += b[i];
+      }
+      for (int i = 0; i < n; i++) a[i] = (b[i] * lg[i] - s1 / n - normal(a[i]) * (s2 / n)) * rstd[first + k];
+    }
+    store.config_memcpy(tops::mdspan(tops::Global, dx + first * n, rows * n), tops::mdspan(tops::Private, px, rows * n));
+    store.trigger_and_wait();
+  }
+  tops::private_dte up;
+  for (int k = 0; k < 2; ++k)
+    tops::memcpy(up, tops::mdspan(tops::Shared, partial + (k * threads + me) * n, n), tops::mdspan(tops::Private, acc[k], n));
+  __syncthreads();
+  for (int i = me; i < n; i += threads) {
+    float g = 0, b = 0;
+    for (int t = 0; t < threads; ++t) g += partial[t * n + i], b += partial[(threads + t) * n + i];
+    dgamma[i] = g;
+    if (WITH_BETA) dbeta[i] = b;
+  }
+}
+extern "C" __global__ __attribute__((noinline)) void layer_norm_bwd(float *dx, float *dg, float *db, const float *dy, const float *x,
+                                                                    const float *gamma, const float *mean, const float *rstd, int m, int n) {
+  norm_bwd<2>(dx, dg, db, dy, x, gamma, mean, rstd, m, n);
+}
+
+// Rows of a table by index, several in flight through a ring of contexts; what has no row is 0.
+template <typename T, typename Index, int RING>
+__device__ void gather_rows(T *out, T *table, Index *ids, int count, int dim, int vocab, Index padding) {
+  tops_dte_ctx_t ring[RING];
+  tops::event landed[RING];
+  bool busy[RING] = {};
+  __shared__ T rows[12][RING][512];
+  for (auto &each : ring) each.init();
+  int slot = 0;
+  for (int i = Idx(); i < count; i += Num(), slot = (slot + 1) % RING) {
+    if (busy[slot]) tops::wait(landed[slot]);
+    T *row = rows[threadIdx.x][slot];
+    const Index id = ids[i];
+    tops::mdspan here(tops::Shared, row, 1, dim);
+    if (id == padding || id < 0 || id >= vocab) tops::memset(ring[slot], here, T(0));
+    else tops::slice(ring[slot], here, tops::mdspan(tops::Global, table, vocab, dim), {int(id), 0});
+    landed[slot] = tops::deslice_async(ring[slot], tops::mdspan(tops::Global, out, count, dim), here, {i, 0});
+    busy[slot] = true;
+  }
+  for (int s = 0; s < RING; ++s) {
+    if (busy[s]) landed[s].wait();
+    tops_destroy_dte(&ring[s]);
+  }
+}
+#define EMBEDDING(T, INDEX, RING, NAME) \
+  extern "C" __global__ void NAME(T *out, T *table, INDEX *ids, int n, int dim, int vocab, INDEX pad) { \
+    gather_rows<T, INDEX, RING>(out, table, ids, n, dim, vocab, pad); \
+  }
+EMBEDDING(float, int64_t, 4, embedding_f32)
+EMBEDDING(char, int, 2, embedding_i8)
 template <typename T> int test() {
   T *d; float time = 0;
   topsEvent_t start, stop;

@@ -98,6 +98,13 @@ def test_what_is_wrong_behind_the_text_has_a_line_of_it() -> None:
             k.compile_source(text, "f.tops")
 
 
+def test_a_function_that_is_always_inlined() -> None:
+    """Published ones say so without `inline`: no warning."""
+    text = "__device__ __attribute__((always_inline)) int two() { return 2; }\n"
+    text += "__global__ void f(int *x) { x[0] = tops::min(two(), 3) + tops::max(1.5f, 2); }\n"
+    assert not k.compile_source(text, "f.tops").log.entries
+
+
 def test_templates_of_kernels_only() -> None:
     """They are no kernels: a warning says how to make one."""
     text = "template <class T> __global__ void scale(T *x) { x[0] = 1; }\n"

@@ -115,6 +115,43 @@ def test_rows_by_element_wise_functions(name: str, run: Callable[..., Any]) -> N
     np.testing.assert_allclose(found.astype(np.float64), wanted, tolerance, tolerance)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "n"), [(5, 40), (25, 128)])
+def test_gradients_of_a_layer_norm(m: int, n: int) -> None:
+    """Windows of two rows through configured contexts; sums in L1, then in dynamic L2. Strict mode finds nothing."""
+    x, dy = generator.standard_normal((2, m, n)).astype(np.float32)
+    gamma = generator.standard_normal(n).astype(np.float32)
+    mean, rstd = x.mean(1), 1 / np.sqrt(x.var(1) + np.float32(1e-5))
+    normal, g = (x - mean[:, None]) * rstd[:, None], dy * gamma
+    dx = (g - g.mean(1, keepdims=True) - normal * (g * normal).mean(1, keepdims=True)) * rstd[:, None]
+    for options in (EmulatorOptions(), EmulatorOptions(strict=True)):
+
+        async def main() -> Any:
+            async with atops.Device(0).create_stream() as stream:
+                given = [stream.upload(each) for each in (dy, x, gamma, mean, rstd)]
+                outputs = [stream.zeros(shape, np.float32) for shape in ((m, n), n, n)]
+                kernel = module().function("layer_norm_bwd")
+                stream.launch(kernel, (1, 12, 2 * 12 * n * 4), *outputs, *given, m, n)
+                return [(await stream.fetch(each)).copy() for each in outputs]
+
+        for found, wanted in zip(atops.run(main, options), (dx, (dy * normal).sum(0), dy.sum(0)), strict=True):
+            np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind", "index"), [("f32", np.float32, np.int64), ("i8", np.int8, np.int32)])
+def test_rows_through_a_ring_of_contexts(name: str, kind: Any, index: Any, run: Callable[..., Any]) -> None:
+    """Each context of the ring moves a row by its window while others are in flight. Strict mode finds nothing."""
+    table = generator.uniform(-100, 100, (50, 200)).astype(kind)
+    ids = generator.integers(-1, 52, 121).astype(index)
+    known = (ids >= 0) & (ids < 50) & (ids != 7)
+    wanted = np.where(known[:, None], table[np.clip(ids, 0, 49)], 0)
+    for options in (None, EmulatorOptions(strict=True)):
+        out = np.ones((121, 200), kind)
+        given = out, table, ids, 121, 200, 50, 7
+        assert np.array_equal(run("", f"embedding_{name}", CHIP, *given, module=module(), options=options), wanted)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("float", np.float32), ("tops::half", np.float16)])
 def test_addresses_and_offsets_are_patched(name: str, kind: Any, run: Callable[..., Any]) -> None:
     """Eight contexts are configured once; each transfer changes where it reads and lands."""

@@ -194,3 +194,7 @@ constexpr std::common_type_t<T, U> max(T x, U y, None...) {
     std::common_type_t<T, U> one = x, other = y;
     return one > other || other != other ? one : other;
 }
+namespace tops {
+using ::max;
+using ::min;
+}  // namespace tops
