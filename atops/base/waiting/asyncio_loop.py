@@ -261,7 +261,9 @@ class AsyncioLoop(LoopAdapter):
     @coroutine
     def park(self, source: WaitSource) -> Generator[TaskWaiter, None, None]:
         """Suspend the running task until `source` settles. A cancelled task leaves the source in the `finally` here."""
-        waiter = self._waiter(self, asyncio.get_running_loop(), source)
+        loop = self._loop()
+        assert loop is not None, "it runs"
+        waiter = self._waiter(self, loop, source)
         if not source.add_waiter(waiter):
             return
         host = INSIDE.get()

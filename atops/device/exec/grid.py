@@ -372,6 +372,8 @@ class Grid:
         For blocks that have nothing of their own but their place; it saves what the end of one and the start of another
         take.
         """
+        if len(self.blocks) == self.remaining:
+            return False  # all that are left have clusters
         placement, barrier = self.placement, self.barrier
         plain = self.agenda is None and self.cost is None and self.detector is None and not self.cooperative
         if placement is None or self.error is not None or not plain or (linear := placement.next_of(block)) is None:
@@ -404,10 +406,11 @@ class Grid:
                 if self.detector is not None and not any(grid.remaining for grid in barrier.grids):
                     self.detector.over()
                 barrier.release()
-        if stuck and self.agenda is not None:
-            self.offer_deadlock()
-        elif stuck:
-            self.deadlocked()
+        if stuck:
+            if self.agenda is not None:
+                self.offer_deadlock()
+            else:
+                self.deadlocked()
         if over:
             self.on_done(self)
 

@@ -101,7 +101,7 @@ class NativeEntry(Protocol):
 class _Plan:
     """What the runs of all blocks of a grid have in common, and what that refers to."""
 
-    __slots__ = ("_entry", "_head", "_ranges", "grid", "loaded", "memory", "watching")
+    __slots__ = ("_apart", "_entry", "_head", "_ranges", "grid", "loaded", "memory", "watching")
 
     def __init__(self, grid: Grid, entry: NativeEntry) -> None:
         """Plan. Raises OutOfMemory for the module's variables, CompilationError as `NativeEntry.on`."""
@@ -114,19 +114,16 @@ class _Plan:
             self._ranges.extend((low, high))
         at, count_of_ranges = self._ranges.buffer_info()
         cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
-        self._head = array("B", _NO_RUN)  # of one block, whose places and seed are to come
-        _HEAD.pack_into(
-            self._head, 0, VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0],
-            *grid.grid_dim, *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
+        self._head = _HEAD.pack(  # of one block, with no seed
+            VERSION, grid.arch.gcu_arch, module.address, enter, entry.arguments.buffer_info()[0], *grid.grid_dim,
+            *grid.block_dim, 1, cooperative, 0, grid.shared_bytes, grid.options.seed is not None, 0,
             grid.options.dte == "eager", grid.options.strict, module.library_heap, 0, at, count_of_ranges // 2, *_CALLS,
-        )  # fmt: skip
-        _TEXT.pack_into(self._head, Run.text_low.offset, module.text_low, module.text_high)
+            module.text_low, module.text_high,
+        ) + _OUTCOME  # fmt: skip
         # In a process of its own; what is watched is seen here, and held to its memory before it is used.
-        if grid.options.native_process and grid.detector is None and grid.agenda is None:
+        self._apart = grid.options.native_process and grid.detector is None and grid.agenda is None
+        if self._apart:
             _check_shared(self.memory)
-            Run.from_buffer(self._head).apart = True
-        if grid.agenda is not None:
-            Run.from_buffer(self._head).choose = _CHOOSE
         self.watching: Watching | None = None
         if grid.detector is not None:
             self.watching = Watching(grid, module, self.found)
@@ -137,15 +134,17 @@ class _Plan:
 
         A grid that is abandoned gets other scratchpads, while its threads may still store to these.
         """
-        data, kept = self._head[:], []
+        packed, kept, agenda = self._head, [], self.grid.agenda
         for each in blocks:
             pads = _pads(each.cluster, each.sips)
-            data.frombytes(_PLACE.pack(*each.index, *pads.packed))
+            packed += _PLACE.pack(*each.index, *pads.packed)
             kept.append(pads)
-        _WORD.pack_into(data, _PLACES, data.buffer_info()[0] + _RUN_BYTES)
-        if len(blocks) > 1 or seed or self.watching is not None:
+        data = array("B", packed)
+        if len(blocks) > 1 or seed or self._apart or agenda is not None or self.watching is not None:
             run = Run.from_buffer(data)
-            run.blocks, run.seed = len(blocks), seed
+            run.blocks, run.seed, run.apart = len(blocks), seed, self._apart
+            if agenda is not None:
+                run.choose = _CHOOSE
             if self.watching is not None:  # None: not watched, or the grid was abandoned
                 run.shadow = self.watching.address
         return data, kept
@@ -532,12 +531,11 @@ def _choose(threads: Any, count: int) -> int:
 _FIND, _PRINT, _CHOOSE = FIND(_find), PRINT(_show), CHOOSE(_choose)
 _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRINT))
 
-# `Run` up to what comes of it, the bounds of the module's code, a `BlockPlace`, its last fields, and an address:
-# packed, as to set one field of a structure after the other takes ten times as long.
-_HEAD, _TEXT = struct.Struct("@II3P6IiiPQiQiiiiPi2P"), struct.Struct("@QQ")
-_PLACE, _USED, _WORD = (struct.Struct(each) for each in ("@3IPQPQQ", "@QQ", "@P"))
+# `Run` up to what comes of it, a `BlockPlace`, and its last fields: packed, as to set one field of a structure after
+# the other takes ten times as long.
+_HEAD, _PLACE, _USED = (struct.Struct(each) for each in ("@II3P6IiiPQiQiiiiPi2P2Q", "@3IPQPQQ", "@QQ"))
 _RUN_BYTES = ctypes.sizeof(Run)
-_NO_RUN, _PLACES = bytes(_RUN_BYTES), Run.places.offset
+_OUTCOME = bytes(_RUN_BYTES - _HEAD.size)
 
 
 class _Pads(NamedTuple):

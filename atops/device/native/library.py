@@ -46,7 +46,7 @@ __all__ = (
     "load_module", "private_ranges", "runtime_library",
 )  # fmt: skip
 
-VERSION = 9
+VERSION = 10
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
@@ -146,13 +146,11 @@ class Run(Structure):
         ("arguments", c_void_p), ("grid", Dim), ("block", Dim), ("blocks", c_int32), ("cooperative", c_int32),
         ("places", POINTER(BlockPlace)), ("dynamic_shared", c_uint64), ("seeded", c_int32), ("seed", c_uint64),
         ("eager", c_int32), ("strict", c_int32), ("library_heap", c_int32), ("stop", c_int32),
-        ("ranges", POINTER(Range)), ("range_count", c_int32), ("find", FIND), ("print", PRINT),
-        ("fault", c_int32), ("fault_block", Dim), ("fault_thread", Dim),
-        ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32),
-        ("fault_pc", c_uint64), ("fault_callers", c_uint64 * 4), ("text_low", c_uint64), ("text_high", c_uint64),
-        ("fault_line", c_int32), ("told", POINTER(FaultText)),
-        ("moved", c_uint64), ("switches", c_uint64),
-        ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
+        ("ranges", POINTER(Range)), ("range_count", c_int32), ("find", FIND), ("print", PRINT), ("text_low", c_uint64),
+        ("text_high", c_uint64), ("fault", c_int32), ("fault_block", Dim), ("fault_thread", Dim),
+        ("fault_address", c_uint64), ("fault_bytes", c_uint64), ("fault_write", c_int32), ("fault_pc", c_uint64),
+        ("fault_callers", c_uint64 * 4), ("fault_line", c_int32), ("told", POINTER(FaultText)), ("moved", c_uint64),
+        ("switches", c_uint64), ("scheduler", c_void_p), ("shadow", c_void_p), ("fault_where", c_uint32),
         ("apart", c_int32), ("waits", c_int32), ("thread", c_uint64), ("choose", CHOOSE),
     )  # fmt: skip
 

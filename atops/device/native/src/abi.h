@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 9;
+constexpr uint32_t VERSION = 10;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -183,7 +183,7 @@ struct Run {
     Dim grid, block;
     int32_t blocks;  // that are run here
     int32_t cooperative;  // 2 with grids of other devices
-    BlockPlace *places;
+    BlockPlace *places;  // set by the run: they lie behind it
     uint64_t dynamic_shared;
     int32_t seeded;
     uint64_t seed;
@@ -195,6 +195,7 @@ struct Run {
     int32_t range_count;
     int32_t (*find)(uint64_t address, Range *found);  // asks the host for any other live memory
     void (*print)(const char *text, uint64_t bytes);
+    uint64_t text_low, text_high;  // where the code of the module lies
     // What came of it.
     int32_t fault;
     Dim fault_block, fault_thread;
@@ -202,7 +203,6 @@ struct Run {
     int32_t fault_write;  // of an address: 1 a store, 0 a load, -1 not known
     uint64_t fault_pc;  // of a fault of the processor, or of what a library was called for
     uint64_t fault_callers[4];  // of the module, the innermost first, where the counter is not the program's own
-    uint64_t text_low, text_high;  // where the code of the module lies
     int32_t fault_line;
     FaultText *told;  // set by the run; of the OS thread that asked for it, until its next run
     uint64_t moved;  // bytes, by the DTE

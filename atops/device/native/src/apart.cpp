@@ -133,10 +133,9 @@ int32_t run_apart(Run *run) {
     if (shared == MAP_FAILED) return refuse(run, "memory");
     auto *there = static_cast<Run *>(shared);
     memcpy(there, run, sizeof *run);
-    there->places = reinterpret_cast<BlockPlace *>(there + 1);
-    there->told = reinterpret_cast<FaultText *>(there->places + run->blocks);
+    there->told = reinterpret_cast<FaultText *>(reinterpret_cast<uint8_t *>(there + 1) + places);
     there->apart = 0;
-    memcpy(there->places, run->places, places);
+    memcpy(there + 1, run + 1, places);
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
         munmap(shared, size);
@@ -168,13 +167,12 @@ int32_t run_apart(Run *run) {
     if (over) {
         auto print = run->print;
         auto find = run->find;
-        BlockPlace *own = run->places;
         FaultText *told = run->told;
         int32_t stop = run->stop;
-        memcpy(own, there->places, places);
+        memcpy(run + 1, there + 1, places);
         memcpy(told, there->told, sizeof *told);
         memcpy(run, there, sizeof *run);
-        run->print = print, run->find = find, run->places = own, run->told = told, run->scheduler = nullptr;
+        run->print = print, run->find = find, run->told = told, run->scheduler = nullptr;
         run->stop = stop;
         run->waits = 0;
     } else {

@@ -4,6 +4,7 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,10 @@ struct HandlerStack {
 };
 
 thread_local HandlerStack own_stack;
+
+// Whether this OS thread is the first of its process; -1 where that was not asked yet. A thread that forks is the child's.
+thread_local int first = -1;
+[[maybe_unused]] const int asked_again_in_children = pthread_atfork(nullptr, nullptr, [] { first = -1; });
 thread_local Fault pending = Fault::none;
 thread_local char said[512];
 thread_local bool aborted = false;
@@ -201,7 +206,8 @@ void tell_faults(const char *file) {
 
 void guard_this_thread() {
     struct sigaction found;
-    if (syscall(SYS_gettid) == getpid() && sigaction(SIGINT, nullptr, &found) == 0 && found.sa_sigaction != handle &&
+    if (first < 0) first = syscall(SYS_gettid) == getpid();
+    if (first && sigaction(SIGINT, nullptr, &found) == 0 && found.sa_sigaction != handle &&
         found.sa_handler != SIG_IGN && found.sa_handler != SIG_DFL) {  // Python's, which lets a kernel go on
         before[SIGINT] = found;
         found.sa_sigaction = handle;

@@ -697,6 +697,7 @@ int32_t atops_run(Run *run) {
     static thread_local std::unique_ptr<FaultText> told;  // made once: runs are short, and few have a fault
     if (!told) told.reset(new FaultText{});
     if (!run->told) run->told = told.get();
+    run->places = reinterpret_cast<BlockPlace *>(run + 1);
     if (run->apart) return run_apart(run);
     Scheduler own;
     own.run = run;
