@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from atops.base.agenda import Agenda
     from atops.base.choice import Name
     from atops.base.errors import AtopsError
-    from atops.base.waiting.parking_lot import Waiter
     from atops.device.copy_engine import Direction
     from atops.device.races.race import Access
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.core.completion import Completion
     from atops.runtime.driver_board import Board
-    from atops.runtime.executors.kernel_lane import KernelLane
 
 __all__ = ("HERE", "NOTHING", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Touches")
 
@@ -101,9 +99,6 @@ class Here(threading.local):
     role: str | None = None
     callback: Completion | None = None
     writer = -1  # seq of the value write that this thread is carrying out
-    lane: KernelLane | None = None  # the kernel lane whose only thread this is, while it steps tasks
-    turn = 0  # the number of its turn there
-    waiters: list[Waiter] | None = None  # those to wake when its step is over
 
 
 HERE = Here()

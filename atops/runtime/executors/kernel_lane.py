@@ -7,6 +7,7 @@ executor's queue.
 from __future__ import annotations
 
 from functools import partial
+from threading import get_ident
 
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import Waiter, wake
@@ -14,12 +15,7 @@ from atops.device.exec.block import Block, Progress, Task
 from atops.runtime.executors.executor import HERE, Executor, Lane, Step
 from atops.runtime.executors.ready import Ready
 
-__all__ = ("KernelLane", "StepTask")
-
-
-def _wake() -> None:
-    waiters, HERE.waiters = HERE.waiters, None
-    wake(waiters or ())
+__all__ = ("KernelLane", "StepTask", "Turn")
 
 
 class StepTask:
@@ -39,6 +35,29 @@ class StepTask:
         return Progress.DONE
 
 
+class Turn:
+    """A turn of a lane's one thread: from its first task until none is left."""
+
+    __slots__ = ("thread", "waiters")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.waiters: list[Waiter] = []  # of the kernel that its step has ended
+
+    def wake_last(self, waiters: list[Waiter]) -> None:
+        """Wake the waiters of a kernel at the end of this step; for the turn's own thread.
+
+        Waking a thread is slow, and slower still if the woken thread finds the interpreter's lock taken. So the rest of
+        the step comes first.
+        """
+        self.waiters += waiters
+
+    def wake(self) -> None:
+        """Wake them."""
+        waiters, self.waiters = self.waiters, []
+        wake(waiters)
+
+
 class KernelLane:
     """The kernel lane of one device, with `width` threads.
 
@@ -48,14 +67,14 @@ class KernelLane:
     small kernel. Inline, a policy chooses among what is most urgent.
     """
 
-    __slots__ = ("_alone", "_executor", "_given_up", "_levels", "_ready", "_slice", "_turn", "name")
+    __slots__ = ("_alone", "_executor", "_levels", "_ready", "_slice", "_turn", "name")
 
     def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
         self.name = Lane(f"kernel {ordinal}")
         executor.widen(self.name, width)
         self._executor = executor
         self._slice = options.slice
-        self._turn = self._given_up = 0  # turns of its threads are numbered; those below `_given_up` never come back
+        self._turn: Turn | None = None  # of the one thread, while it steps tasks; not of one that never comes back
         self._alone = width == 1 and not executor.inline
         self._ready: Ready[Task] = Ready()  # of the one thread
         self._levels = self._ready.levels
@@ -72,7 +91,8 @@ class KernelLane:
             self._executor.run(self.name, partial(self._step, task), task.priority)
             return
         self._levels[task.priority].append(task)
-        if HERE.lane is not self or HERE.turn < self._given_up:  # checked last: `abandon` rings for what came before it
+        turn = self._turn  # looked at last: `abandon` rings for what came before it
+        if turn is None or turn.thread != get_ident():
             self._ring()
 
     def run_drain(self, drain: Step, priority: int) -> None:
@@ -93,17 +113,14 @@ class KernelLane:
         """Whether the lane's one thread, which calls this, has nothing as urgent to step next."""
         return not self._ready.waits(priority)
 
-    def wake_last(self, waiters: list[Waiter]) -> None:
-        """Wake the waiters of a kernel at the end of this step of the lane's one thread, which calls this.
-
-        Waking a thread is slow, and slower still if the woken thread finds the interpreter's lock taken. So the rest of
-        the step comes first.
-        """
-        HERE.waiters = waiters if HERE.waiters is None else HERE.waiters + waiters
+    def turn_here(self) -> Turn | None:
+        """Return the turn of the lane's one thread, if that calls this; else None."""
+        turn = self._turn
+        return turn if turn is not None and turn.thread == get_ident() else None
 
     def abandon(self) -> None:
         """Replace a thread that never comes back; its successor gets the tasks that are ready."""
-        self._given_up = self._turn + 1
+        self._turn = None
         self._executor.abandon(self.name)
         if self._alone:
             self._ring()
@@ -125,22 +142,22 @@ class KernelLane:
         """Step what is ready on the one thread, until nothing is."""
         ready, budget = self._ready, self._slice
         last, first, second = self._levels
-        HERE.lane = self
-        turn = self._turn = HERE.turn = self._turn + 1
+        turn = self._turn = Turn()
         try:
             while (last or first or second) and (task := ready.take()) is not None:
-                if HERE.waiters is not None:
-                    _wake()
+                if turn.waiters:
+                    turn.wake()
                 if task.step(budget) is Progress.AGAIN:
                     ready.put_back(task, task.priority)
-                if turn < self._given_up:
+                if self._turn is not turn:
                     break  # another thread has taken its place
         finally:
-            HERE.lane = None
+            if self._turn is turn:
+                self._turn = None
             if last or first or second:
                 self._ring()
-            if HERE.waiters is not None:
-                _wake()
+            if turn.waiters:
+                turn.wake()
 
     def __repr__(self) -> str:
         return f"<KernelLane {self.name!r}: {self._ready!r}>"

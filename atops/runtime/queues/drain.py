@@ -32,7 +32,7 @@ from atops.runtime.core.completion import (
     seen,
     verb,
 )
-from atops.runtime.executors.executor import HERE, StepWaiter
+from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.queues.abort import catch_up
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.short_copies import carry_out_run, claim_run, look_and_carry_out_run, settle_run
@@ -155,7 +155,7 @@ class DrainedQueue(StreamQueue):
     def _drain_later(self) -> None:
         """Post the drain behind the steps that are due, for this thread: another thread may be woken late."""
         lane = self.context.lane
-        if self.priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
+        if self.priority < 0 and lane.turn_here():  # else less urgent kernels start before this stream's next one
             lane.run_drain(self.drain, self.priority)
         else:
             self.board.offer(self.drain, self.priority)
@@ -251,11 +251,11 @@ class DrainedQueue(StreamQueue):
         # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
         # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
         # value: then this thread may never be given back, and what comes next is not for it.
-        last = HERE.lane is lane and item.command.__class__ is Launch and item.stage == DONE
+        turn = lane.turn_here() if item.command.__class__ is Launch and item.stage == DONE else None
         item.command = ended(item.command)
         if waiters is not None:
-            if last:
-                lane.wake_last(waiters)
+            if turn is not None:
+                turn.wake_last(waiters)
             else:
                 wake(waiters)
         if not post:
@@ -263,7 +263,7 @@ class DrainedQueue(StreamQueue):
         if here:
             self.drain()
         else:
-            self._drain_after(last, launches)
+            self._drain_after(turn is not None, launches)
 
     def _drain_after(self, last: bool, launches: bool) -> None:
         """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
