@@ -387,11 +387,11 @@ class _Rewriter(Declarations):
         self.line += self._join(place, end).count("\n")
         if self._at_top:
             scope = "::".join(["", *(each for each in self.scopes if each), f"__atops_memory_{number}"])
-            self.shared.update({each: f"atops::shared_memory<{scope}>().{each}" for each in names})
+            self.shared.update({each: f"atops::shared_memory(&{scope}::{names[-1]}).{each}" for each in names})
             return end + 1
         self.hidden.update(names)  # where the top of the text has such a name, too
         place_of_all = f"__atops_place_{number}"
-        refs = f"auto &{place_of_all} = atops::{function}<__atops_memory_{number}>();"
+        refs = f"auto &{place_of_all} = atops::{function}(&__atops_memory_{number}::{names[-1]});"
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
         return end + 1
 

@@ -32,6 +32,12 @@ BOUNDS = {
     "past_local_by_and_by": ("__local__ float t[8]; for (int i = 0; i < 9; ++i) t[i] = 1; x[me] = 1;",
                              "__local__ float t[8]; for (int i = 0; i < 8; ++i) t[i] = 1; x[me] = 1;",
                              "stores 4 bytes, 4 past the end of the 32 bytes of local memory declared at strict.tops:"),
+    "past_aligned": ("__local__ __valigned__ float s[4], t[8]; s[0] = t[8] = 1; x[me] = 1;",
+                     "__local__ __valigned__ float s[4], t[8]; s[0] = t[7] = 1; x[me] = 1;",
+                     "stores 4 bytes, 4 past the end of the 544 bytes of local memory declared at strict.tops:"),
+    "past_aligned_shared": ("__shared__ alignas(128) int s[11]; s[me] = 1;",
+                            "alignas(128) __shared__ int s[12]; s[me] = 1;",
+                            "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
     "past_shared": ("__shared__ int s[11]; s[me] = 1;", "__shared__ int s[12]; s[me] = 1;",
                     "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
     "into_the_next": ("__shared__ int s[32]; __shared__ int t[32]; s[me] = t[me] = 0; s[32 + me] = 1;",
@@ -143,6 +149,9 @@ RACES = {
                     "race in global memory"),
 }  # fmt: skip
 RIGHT = {  # no alarm
+    "a_flag": "__shared__ int flag, what; if (me == 11) __atomic_store_n(&flag, 0, __ATOMIC_RELEASE); __syncthreads(); "
+              "if (me == 11) { what = 7; __atomic_store_n(&flag, 1, __ATOMIC_RELEASE); } "
+              "else while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)); x[me] = what;",
     "constructed": "__shared__ tte::barrier<SIP> b(12); struct P { int a = 3, b = 4; }; __shared__ P p; "
                    "b.arrive_and_wait(); x[me] = p.a + p.b;",
     "padding": "struct P { char a; int b; }; __local__ P p, q; p.a = 1; p.b = 2; q = p; x[me] = q.b;",

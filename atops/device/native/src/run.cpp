@@ -30,6 +30,7 @@ namespace {
 __attribute__((tls_model("initial-exec"))) thread_local Scheduler *here = nullptr;
 
 constexpr uint64_t ALL_ACCESSES = 10000, SOME_ACCESSES = 97;
+constexpr uint64_t FEW_ACCESSES = 1 << 16;  // a turn of others without a choice
 
 Site site_of(const Fiber *fiber) { return fiber->site; }
 
@@ -619,9 +620,11 @@ void say_stuck(Scheduler *own) {
 Scheduler *scheduler_here() { return here; }
 
 void turn_before_access(Scheduler *own) {
-    if (!chooses(own) || own->current->constructs) return;
-    // Of a long launch not every access is a choice, but some are for ever: a thread may wait for what another one stores.
-    if (++own->accesses > ALL_ACCESSES && own->accesses % SOME_ACCESSES) return;
+    if (own->current->constructs) return;
+    // A thread may wait for what another one stores, so some accesses are a turn of the others for ever: where they are
+    // chosen of a long launch not every one, else few.
+    uint64_t count = ++own->accesses;
+    if (chooses(own) ? count > ALL_ACCESSES && count % SOME_ACCESSES : count % FEW_ACCESSES) return;
     Fiber *fiber = own->current;
     make_ready(own, fiber);
     suspend(own, fiber);

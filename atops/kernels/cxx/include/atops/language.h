@@ -50,13 +50,20 @@ inline const Runtime *runtime;
 
 #define ATOPS_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// ---- memory of the block and of the thread. The address of `key` stands for the declaration that asks.
+// ---- memory of the block and of the thread. The address of `key` stands for the declaration that asks, whose last
+// variable is `last`: what the alignment adds behind it is none of its bytes.
 
-template <class Declared>
-inline __attribute__((always_inline)) Declared &shared_memory(ATOPS_SITE) {
+template <class Declared, class Last>
+inline __attribute__((always_inline)) size_t bytes_up_to(Last Declared::*last) {
+    auto *any = reinterpret_cast<Declared *>(alignof(Declared));  // nothing is read there
+    return reinterpret_cast<uintptr_t>(&(any->*last)) - alignof(Declared) + sizeof(Last);
+}
+
+template <class Declared, class Last>
+inline __attribute__((always_inline)) Declared &shared_memory(Last Declared::*last, ATOPS_SITE) {
     static char key;
     bool fresh = false;
-    void *place = runtime->shared(&key, sizeof(Declared), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
+    void *place = runtime->shared(&key, bytes_up_to(last), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
                                   {file, line});
     if constexpr (!std::is_trivially_default_constructible_v<Declared>)
         if (fresh) {
@@ -67,11 +74,11 @@ inline __attribute__((always_inline)) Declared &shared_memory(ATOPS_SITE) {
     return *static_cast<Declared *>(place);
 }
 
-template <class Declared>
-inline __attribute__((always_inline)) Declared &local_memory(ATOPS_SITE) {
+template <class Declared, class Last>
+inline __attribute__((always_inline)) Declared &local_memory(Last Declared::*last, ATOPS_SITE) {
     static char key;
     bool fresh = false;
-    void *place = runtime->local(&key, sizeof(Declared), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
+    void *place = runtime->local(&key, bytes_up_to(last), alignof(Declared) < 128 ? 128 : alignof(Declared), &fresh,
                                  {file, line});
     if constexpr (!std::is_trivially_default_constructible_v<Declared>)
         if (fresh) new (place) Declared;
