@@ -83,7 +83,7 @@ class Block:
     )  # fmt: skip
 
     def __init__(
-        self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip], make_threads: MakeThreads = make_threads
+        self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip], make: MakeThreads | None = make_threads
     ) -> None:
         self.grid = grid
         self.linear = linear
@@ -105,7 +105,7 @@ class Block:
         self.held: Cancellable | None = None  # its end, which comes when the virtual clock has come there
         if sips[0].sync is None or (grid.cooperative and sips[0].grid_sync is None):
             equip(cluster.sips, grid.cooperative)
-        self.threads: list[KernelThread] = make_threads(self, grid, sips)
+        self.threads: list[KernelThread] = [] if make is None else make(self, grid, sips)  # none: the native runtime's
         grid.opened(self)
 
     # ---- what each kind of block does in its own way

@@ -165,11 +165,6 @@ class _Plan:
         return known
 
 
-def _no_threads(*_: object) -> list[KernelThread]:
-    """Make none: they are the runtime's."""
-    return []
-
-
 class NativeBlock(Block):
     """A block of a native kernel; the last one of a cooperative grid to be placed runs them all."""
 
@@ -185,7 +180,7 @@ class NativeBlock(Block):
         self._chosen: _Choosing | None = None
         self._turn: Step | None = None  # on the agenda
         self.sips = sips  # one for each thread, or more
-        super().__init__(grid, linear, cluster, sips, _no_threads)
+        super().__init__(grid, linear, cluster, sips, None)
 
     def tasks(self) -> list[Task]:
         """Return the block, unless another one runs it, too."""
@@ -208,7 +203,7 @@ class NativeBlock(Block):
     def step(self, budget: int) -> Progress:
         """Run all threads to their end; AGAIN, where the block then is the next one of its grid."""
         grid = self.grid
-        blocks = self._together()
+        blocks = self._together() if grid.cooperative or grid.agenda is not None else [self]
         if grid.error is None:
             try:
                 self._go(blocks)
@@ -225,15 +220,13 @@ class NativeBlock(Block):
         for each in blocks:
             each.left = each.size
             each.over()
-        if self.grid.done:
+        if not self.grid.remaining:
             entry: Any = self.grid.entry
             entry.plan = None  # which refers to the grid, and that to the entry: a circle, left to the collector
 
     def _together(self) -> list[NativeBlock]:
-        """Return the blocks that run here, in their order."""
+        """Return the blocks that take turns with this one, and this one, in their order."""
         grid = self.grid
-        if not grid.cooperative and grid.agenda is None:
-            return [self]
         with grid.barrier.lock:
             found: list[Any] = [block for _, block in sorted(grid.blocks.items())]  # all are of this class
         return found if grid.cooperative else self._with_neighbours(found)
