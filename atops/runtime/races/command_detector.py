@@ -167,9 +167,10 @@ class CommandDetector(CommandOrder):
                     self._note_host(epoch, touch, found)
             if self._fresh and kind is not Alloc:
                 self._late += self._fresh.begins(epoch, kind, [*row.touches(command)])
-            if self._inversions.waits or kind in WAITS:
-                self._late += self._inversions.begins(item)
             changed = self._memory.begins(epoch) if kind is Copy else None
+        if (self._inversions.waits or kind in WAITS) and (inverted := self._inversions.begins(item)):
+            with self._lock:
+                self._late += inverted
         if found or changed is not None or self._late:
             self._tell(item, found, changed)
 

@@ -8,9 +8,11 @@ begins, and where such a wait does.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from atops.base.locks import fork_safe
 from atops.device.races.race import Access, Race
 from atops.runtime.commands.copy import Copy, ScatteredCopy
 from atops.runtime.commands.events import WaitEvent
@@ -30,13 +32,22 @@ WAITS: Final = (WaitEvent, WaitValue)
 
 
 class Inversions:
-    """The waits of one board for less urgent streams. The detector's lock guards all of it."""
+    """The waits of one board for less urgent streams.
+
+    Its lock is taken before the board's, which looks at queues take, and that before the detector's, which is taken as
+    commands are enqueued.
+    """
 
     def __init__(self) -> None:
+        self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
         self.waits: list[Completion] = []  # perhaps over; where there are none, only a wait matters
 
     def begins(self, item: Completion) -> list[Race]:
-        """Note that a command begins. Returns the inversions that it is part of."""
+        """Note that a command begins. Returns the inversions that it is part of. With neither lock held."""
+        with self._lock:
+            return self._begins(item)
+
+    def _begins(self, item: Completion) -> list[Race]:
         kind = item.command.__class__
         if kind in WAITS:
             if item.queue.priority >= 0 or (kind is WaitEvent and not _is_urgent(item)):

@@ -9,6 +9,7 @@ import pytest
 
 import atops
 from atops import kernels as k
+from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.races.inversions import INVERSION
 
 N = 1 << 16
@@ -107,3 +108,17 @@ def test_a_check_fails_by_it() -> None:
 
     report = atops.check(main, 5, options=atops.EmulatorOptions(detect=True))
     assert report.failure is not None and report.failure.kind == "race" and INVERSION in report.failure.text
+
+
+def test_queues_are_looked_at_without_the_detectors_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that enqueues has the board's lock and takes the detector's: the other way round two would stand."""
+    taken, snapshot = [], StreamQueue.snapshot
+
+    def looked_at(queue: StreamQueue) -> object:
+        detector = queue.board.detector
+        taken.append(detector is not None and detector._lock._is_owned())
+        return snapshot(queue)
+
+    monkeypatch.setattr(StreamQueue, "snapshot", looked_at)
+    races(launches=False, through=True)
+    assert taken and not any(taken)
