@@ -20,7 +20,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, Touch, UsedRange, always, define
+from atops.runtime.core.commands import Ended, ReadRange, Touch, UsedRange, always, define
 from atops.runtime.core.completion import Completion, failure_fields
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import LaterStep
@@ -365,7 +365,7 @@ define(
     words=lambda launch: f"launch of kernel {launch.bound.name}",
     run=_run_launch,
     run_timed=_run_launch,
-    describe=lambda launch, item: (LAUNCH, 0, *NOWHERE, *NOWHERE, -1, launch.bound.name),
+    describe=lambda launch, item: (LAUNCH, 0, -1, -1, -1, -1, -1, launch.bound.name),  # both ends NOWHERE, in one step
     uses=_ranges_of_launch,
     reads=_readable,
     touches=_freed,

@@ -72,7 +72,8 @@ class DrainedQueue(StreamQueue):
         error: AtopsError | None = None
         while True:
             waiters, left = None, left - 1
-            take_patiently(lock)
+            if not lock.acquire(False):
+                take_patiently(lock)
             try:
                 queue = self._queue
                 if item is not None:
