@@ -34,7 +34,7 @@ NEED_GCC = 11  # concepts and class types as template arguments
 FLAGS = (
     "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
     "-ffp-contract=off", "-fno-stack-protector", "-fstack-clash-protection", "-fwrapv",
-    "-fno-delete-null-pointer-checks", "-pipe",
+    "-fno-delete-null-pointer-checks", "-pipe", "-fno-elide-type",
 )  # fmt: skip
 
 

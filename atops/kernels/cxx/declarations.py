@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "noted_kernels", "used_bare")
+__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "Shared", "noted_kernels", "used_bare")
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 QUALIFIERS = frozenset(
@@ -30,8 +30,65 @@ _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
 
 
+class Shared:
+    """Shared memory that is declared at the top, and what stands for each use of it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], str] = {}  # by its namespaces and name
+        self.words: set[str] = set()  # all of these
+
+    def note(self, namespaces: Sequence[str], name: str, stands: str) -> None:
+        """Note that memory is declared in a namespace."""
+        key = *namespaces, name
+        self._known[key] = stands
+        self.words.update(key)
+
+    def find(self, namespaces: Sequence[str], names: Sequence[str], from_top: bool) -> str | None:
+        """Return what stands for a name that is used in a namespace: what it is in the innermost one that has it.
+
+        One by itself may be of any other namespace, which a `using` names.
+        """
+        for depth in range(len(namespaces), -1, -1):
+            if (known := self._known.get((*namespaces[:depth], *names))) is not None:
+                return known
+        if from_top or len(names) > 1:
+            return None
+        return next((self._known[key] for key in reversed(self._known) if key[-1] == names[0]), None)
+
+
 class Declarations(Cursor):
     """Tokens of which some are declarations."""
+
+    def qualified(self, place: int, words: Collection[str]) -> tuple[int, list[str], bool] | None:
+        """Return the place behind a name such as a::b, its parts among `words`, and whether `::` stands before it.
+
+        None where it goes on with what stands before it.
+        """
+        mark = self._place_before(place)
+        from_top = mark >= 0 and self.given[mark].text == "::"
+        before = self._place_before(mark) if from_top else -1
+        if before >= 0 and (self.given[before].kind == "name" or self.given[before].text == ">"):
+            return None
+        names, end = [self.given[place].text], place + 1
+        while self._text(mark := self._next(end)) == "::" and self._text(self._next(mark + 1)) in words:
+            end = self._next(mark + 1) + 1
+            names.append(self.given[end - 1].text)
+        return end, names, from_top
+
+    def in_attribute(self, place: int) -> bool:
+        """Whether an attribute stands here: the innermost two brackets that are open are `__attribute__((` or `[[`."""
+        depth = 0
+        while (place := place - 1) >= 0:
+            text = self.given[place].text
+            if text in (")", "]", "}", ";"):
+                if text in ("}", ";"):
+                    return False
+                depth += 1
+            elif text in ("(", "["):
+                if depth == 0:
+                    return self._before(place) == text
+                depth -= 1
+        return False
 
     def behind_arguments(self, at: int) -> int | None:
         """Return the place behind the arguments of a template that begin at `at`; None where these are none."""

@@ -22,7 +22,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, noted_kernels, used_bare
+from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, Shared, noted_kernels, used_bare
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
@@ -105,7 +105,7 @@ class _Rewriter(Declarations):
         self.file = ""
         self.kernels: dict[str, bool] = {}  # names, and whether the text has them for kernels only
         self.dynamic: set[str] = set()  # names of dynamic shared memory at the top of the text
-        self.shared: dict[str, str] = {}  # what stands for each use of shared memory that is declared at the top
+        self.shared = Shared()
         self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
         self.beginning = 0
         self.bare: dict[str, str] = {}  # names at the top that the program has for nothing else, and where they are
@@ -183,9 +183,10 @@ class _Rewriter(Declarations):
         if text in _DROPPED:
             out.append(" " * len(text))
             return place + 1
-        if text in self.shared and self._is_use(place):
-            out.append(self.shared[text])
-            return place + 1
+        if text in self.shared.words and (used := self._shared_at(place)) is not None:
+            end, known = used
+            out.append(known + self._skip(place, end))
+            return end
         if text in self.bare and self._before(place) not in ("::", ".", "->"):
             out.append(f"{self.bare[text]}::{text}")
             return place + 1
@@ -219,24 +220,9 @@ class _Rewriter(Declarations):
         """
         opening = self._next(place + 1)
         for token in self.given[opening : closing(self.given, opening)]:
-            if token.kind == "text" and not _SYMBOL.fullmatch(token.text) and self._in_attribute(place):
+            if token.kind == "text" and not _SYMBOL.fullmatch(token.text) and self.in_attribute(place):
                 self._fault(f"{self._text(place)} expects a name of letters, digits, '.' and '_'")
                 return
-
-    def _in_attribute(self, place: int) -> bool:
-        """Whether an attribute stands here: the innermost two brackets that are open are `__attribute__((` or `[[`."""
-        depth = 0
-        while (place := place - 1) >= 0:
-            text = self.given[place].text
-            if text in (")", "]", "}", ";"):
-                if text in ("}", ";"):
-                    return False
-                depth += 1
-            elif text in ("(", "["):
-                if depth == 0:
-                    return self._before(place) == text
-                depth -= 1
-        return False
 
     def _is_main(self, place: int) -> bool:
         """Whether the program's `main` is defined here; let it return 0 where it returns nothing, as a main does."""
@@ -386,8 +372,9 @@ class _Rewriter(Declarations):
         out.append(f"struct __atops_memory_{number} {{ {own} }}; " + self._skip(place, end))
         self.line += self._join(place, end).count("\n")
         if self._at_top:
-            scope = "::".join(["", *(each for each in self.scopes if each), f"__atops_memory_{number}"])
-            self.shared.update({each: f"atops::shared_memory(&{scope}::{names[-1]}).{each}" for each in names})
+            scope = "::".join(["", *self._namespaces(), f"__atops_memory_{number}"])
+            for each in names:
+                self.shared.note(self._namespaces(), each, f"atops::shared_memory(&{scope}::{names[-1]}).{each}")
             return end + 1
         self.hidden.update(names)  # where the top of the text has such a name, too
         place_of_all = f"__atops_place_{number}"
@@ -395,10 +382,23 @@ class _Rewriter(Declarations):
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
         return end + 1
 
+    def _namespaces(self) -> list[str]:
+        """Return the namespaces that are open, as they are named from the outermost one on."""
+        return [part for each in self.scopes if each for part in each.split("::")]
+
+    def _shared_at(self, place: int) -> tuple[int, str] | None:
+        """Return the place behind `a::name`, and what stands for that shared memory; None for something else."""
+        if (named := self.qualified(place, self.shared.words)) is None:
+            return None
+        end, names, from_top = named
+        known = self.shared.find([] if from_top else self._namespaces(), names, from_top)
+        alone = len(names) == 1 and not from_top
+        return None if known is None or (alone and not self._is_use(place)) else (end, known)
+
     def _is_use(self, place: int) -> bool:
         """Whether a name stands for shared memory that is declared at the top, not for something of the function."""
         text = self.given[place].text
-        if self._before(place) in (".", "->", "::"):
+        if self._before(place) in (".", "->"):
             return False
         if self.declares(place, self._at_top):
             self.hidden.add(text)
@@ -448,7 +448,7 @@ class _Rewriter(Declarations):
         skipped = self._skip(place, end)
         if self._at_top:
             self.dynamic.add(name)
-            self.shared[name] = f"atops::dynamic_shared<{kind}>()"
+            self.shared.note(self._namespaces(), name, f"atops::dynamic_shared<{kind}>()")
             out.append(skipped)
         else:
             self.hidden.add(name)

@@ -98,6 +98,15 @@ def test_what_is_wrong_behind_the_text_has_a_line_of_it() -> None:
             k.compile_source(text, "f.tops")
 
 
+def test_types_that_do_not_fit_are_those_of_the_text() -> None:
+    """Both vectors are whole, and a half has its name."""
+    text = "__global__ void f(float *x) {\n  __vector4 float v(1.0f); __vector4 int w = v;\n  __fp16 h = \"a\";\n}\n"
+    with pytest.raises(CompilationError) as caught:
+        k.compile_source(text, "f.tops")
+    said = [each for each in str(caught.value).splitlines() if "error:" in each]
+    assert "'__vector4 float'" in said[0] and "'__vector4 int'" in said[0] and "'__fp16'" in said[1], said
+
+
 def test_a_function_that_is_always_inlined() -> None:
     """Published ones say so without `inline`: no warning."""
     text = "__device__ __attribute__((always_inline)) int two() { return 2; }\n"

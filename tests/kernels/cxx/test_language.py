@@ -118,6 +118,25 @@ __global__ void halves(unsigned short *out, const unsigned short *x) {
 """
 
 
+NAMESPACES = """
+namespace a::b { __shared__ int s[4], t; extern __shared__ int dynamic[]; __device__ int get() { return s[1]; } }
+namespace c { __shared__ int s[2]; __device__ int get() { int t = 6; return s[1] + t; } }
+__shared__ int s[2];
+using namespace a::b;
+__global__ void f(int *out) {
+    if (threadIdx.x == 0) a::b::s[1] = 1, c::s[1] = 20, ::s[1] = 300, t = 4000, ::a::b::dynamic[0] = 50000;
+    __syncthreads();
+    out[threadIdx.x] = get() + c::get() + ::s[1] + a::b::t + dynamic[0];
+}
+"""
+
+
+def test_shared_memory_of_namespaces(run: Any) -> None:
+    """Each has its own, by its name within the namespace and by the qualified one elsewhere."""
+    module = k.compile_source(NAMESPACES, "namespaces.tops").module()
+    assert run("", "f", (1, 4, 64), np.zeros(4, np.int32), module=module).tolist() == [54327] * 4
+
+
 @pytest.mark.slow
 def test_vectors(run: Any) -> None:
     """Operators work lane by lane; a comparison gives a mask; shifts are of unsigned types."""
