@@ -57,6 +57,8 @@ UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cp
 NOT_IN_KERNELS = (
     "exit", "_exit", "_Exit", "quick_exit", "raise", "kill", "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause",
     "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
+    "select", "poll", "sem_wait", "alarm", "signal", "sigaction", "pthread_exit", "syscall",
+    "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
     "close", "dup2", "fclose", "__assert_fail", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort",
     "malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign", "malloc_usable_size",
     "getline", "getdelim", "strdup", "strndup",

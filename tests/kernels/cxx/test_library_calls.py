@@ -21,11 +21,15 @@ HEAD = """#include <stdlib.h>
 #include <unistd.h>
 #include <signal.h>
 #include <setjmp.h>
+#include <pthread.h>
+#include <sys/select.h>
+#include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
-std::mutex mutex, free_one; int wait() { __syncthreads(); return 1; }
+std::mutex mutex, free_one, own; int wait() { __syncthreads(); return 1; }
 __global__ void right(int *x) { std::lock_guard<std::mutex> held(free_one); x[0] = 7; }
 """
 WRONG = {  # what a kernel does, and what is said
@@ -38,6 +42,13 @@ WRONG = {  # what a kernel does, and what is said
     "x[0] = close(1);": r"called close\(\), which is the process's",
     "x[0] = dup2(2, 1);": r"called dup2\(\), which is the process's",
     "x[0] = fclose(stdout);": r"called fclose\(\) of a standard stream, which is the process's",
+    "static std::condition_variable c; std::unique_lock<std::mutex> held(own); c.wait(held);":
+        "waited for a condition variable, which would block all threads",
+    "static std::atomic<int> a(0); a.wait(x[0]);": "waited for an atomic or a semaphore, which would block",
+    "x[0] = select(0, 0, 0, 0, 0);": r"called select\(\), which would block",
+    "pthread_exit(0);": r"called pthread_exit\(\), which would end",
+    "x[0] = alarm(1);": r"called alarm\(\), which is the process's",
+    "signal(SIGSEGV, SIG_DFL);": r"called signal\(\), which is the process's",
     "static int one = wait(); x[0] = one;": "came to a static variable of a function that another thread .* is init",
     "mutex.lock(); __syncthreads(); mutex.unlock();": "waited for a mutex, which would block",
     "std::thread t([=] { x[0] = 1; }); t.join();": "constructed a std::thread; a kernel starts no threads",

@@ -3,9 +3,15 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +27,7 @@ using Guard = int64_t;
 int guard_acquire(Guard *) __asm__("__cxa_guard_acquire");
 void guard_release(Guard *) __asm__("__cxa_guard_release");
 void guard_abort(Guard *) __asm__("__cxa_guard_abort");
+__attribute__((weak)) void condition_wait(void *, void *) __asm__("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE");
 [[noreturn]] void assert_fail(const char *, const char *, unsigned, const char *) __asm__("__assert_fail");
 
 namespace {
@@ -106,6 +113,32 @@ CALL(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, 
      (thread, attributes, start, argument), STARTS)
 CALL(pid_t, fork, (), (), STARTS)
 CALL(int, system, (const char *command), (command), STARTS)
+
+CALL(int, select, (int count, fd_set *in, fd_set *out, fd_set *other, timeval *time), (count, in, out, other, time), BLOCKS)
+CALL(int, poll, (pollfd *all, nfds_t count, int time), (all, count, time), BLOCKS)
+CALL(int, sem_wait, (sem_t *semaphore), (semaphore), BLOCKS)
+CALL(unsigned, alarm, (unsigned seconds), (seconds), CLOSES)
+CALL(sighandler_t, signal, (int number, sighandler_t handler), (number, handler), CLOSES)
+CALL(int, sigaction, (int number, const struct sigaction *to, struct sigaction *from), (number, to, from), CLOSES)
+
+[[noreturn]] void __wrap_pthread_exit(void *result) {
+    if (in_kernel()) refuse("called pthread_exit(), " ENDS);
+    pthread_exit(result);
+}
+
+// std::condition_variable::wait, which is in the C++ library.
+void __wrap__ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE(void *condition, void *mutex) {
+    if (in_kernel()) refuse("waited for a condition variable, " BLOCKS);
+    condition_wait(condition, mutex);
+}
+
+// By which std::atomic and std::counting_semaphore wait.
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    int does = static_cast<int>(b) & FUTEX_CMD_MASK;
+    if (number == SYS_futex && (does == FUTEX_WAIT || does == FUTEX_WAIT_BITSET) && in_kernel())
+        refuse("waited for an atomic or a semaphore, " BLOCKS);
+    return syscall(number, a, b, c, d, e, f);
+}
 
 CALL(ssize_t, getline, (char **line, size_t *room, FILE *stream), (line, room, stream), GROWS)
 CALL(ssize_t, getdelim, (char **line, size_t *room, int end, FILE *stream), (line, room, end, stream), GROWS)
