@@ -24,7 +24,7 @@ from atops.runtime.commands.fill import Fill
 from atops.runtime.core.commands import row_of, words_of
 from atops.runtime.core.completion import RUNNING, Completion
 from atops.runtime.driver_board import Board
-from atops.runtime.executors.standing import frames_of, stands_at
+from atops.runtime.executors.standing import UNNAMED, frames_of, stands_at
 from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Look", "Memory", "Queue", "Queued", "Touched", "look", "what_changed")
@@ -182,7 +182,8 @@ def _doing(
     if (task := _task_of(step)) is not None:
         frame, _ = frames_of(task)
         if frame is not None:
-            return _source((frame.f_code.co_filename, frame.f_lineno or 0)), stands_at(task)
+            line, called = _source((frame.f_code.co_filename, frame.f_lineno or 0)), _given_name(task)
+            return f"{called}: {line}" if called and line else line, stands_at(task)
     actor = owner(name)
     if actor != name and actor in heads:
         words, place = heads[actor]
@@ -194,6 +195,12 @@ def _task_of(step: Any) -> Any:
     """Return the task of which this is a step, asyncio's or trio's; None for any other step."""
     task = getattr(getattr(step, "_callback", None), "__self__", step)
     return task if isinstance(task, asyncio.Task) or hasattr(task, "coro") else None
+
+
+def _given_name(task: Any) -> str:
+    """Return what the program calls a task; empty where nobody has named it."""
+    name = task.get_name() if isinstance(task, asyncio.Task) else ""
+    return "" if UNNAMED.fullmatch(name) else str(name)
 
 
 def _thread_doing(thread: KernelThread) -> tuple[str, str]:

@@ -21,9 +21,10 @@ from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, TraceRecord
 from atops.checking.check import Checking
 from atops.checking.check_report import CheckReport
+from atops.checking.runner import classified
 from atops.checking.stepper import Stepper, off_loop
 from atops.lessons.apart import Kept, NeverEnds, Patience, noted_unawaited
-from atops.lessons.verdict import Verdict, failed, passed
+from atops.lessons.verdict import Verdict, failed, passed, said
 from atops.runtime.profiling import Profile, profile
 from atops.runtime.run import run
 
@@ -83,6 +84,7 @@ class Lesson:
         cases: Sequence[tuple[object, ...]],
         *,
         hints: Sequence[str],
+        about: Sequence[str] = (),
         schedules: int = 20,
         limit: Callable[..., float] | None = None,
         work: Callable[..., object] | None = None,
@@ -92,8 +94,10 @@ class Lesson:
         """Put together a lesson.
 
         `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules, on a chip
-        of this `arch`. `hints` lead on, one after the other. Raises InvalidType for a program that is no coroutine
-        function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or another chip.
+        of this `arch`. `hints` lead on, one after the other; a verdict has the first where the task fails in one of the
+        ways that they are `about` (see `Verdict.kind`; none given: in any way). Raises InvalidType for a program that
+        is no coroutine function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or
+        another chip.
         """
         if not inspect.iscoroutinefunction(program):
             raise InvalidType(f"the program of a lesson is {program!r}; expected a coroutine function (task, *case)")
@@ -103,7 +107,7 @@ class Lesson:
             raise InvalidValue(f"schedules is {schedules!r}; expected a whole number, 1 or more")
         self.title, self.program, self.question = title, program, question
         self.cases, self.hints = [tuple(case) for case in cases], tuple(hints)
-        self.schedules, self.limit, self.work = schedules, limit, work
+        self.about, self.schedules, self.limit, self.work = tuple(about), schedules, limit, work
         self._strict, self._drawn = replace(STRICT, arch=arch), replace(DRAWN, arch=arch)
         self.name = self.solved = ""  # of a lesson that is kept in a file: its name, and a solution's text
         self.progress: Progress | None = None
@@ -115,6 +119,8 @@ class Lesson:
         Returns the verdict, which is true where it passes; `print` shows it, and so does a notebook.
         """
         verdict = off_loop(lambda: self._judged(task))
+        if not verdict and (not self.about or verdict.kind in self.about):
+            verdict = replace(verdict, text=f"{verdict.text}\n\nHint: {self.hints[0]}")
         if self.progress is not None:
             self.progress.note(self.name, "task", bool(verdict))
         return verdict
@@ -150,9 +156,9 @@ class Lesson:
         elif not report:
             assert report is not None, "it would have ended with NeverEnds"
             if report.failure is None or report.failure.kind != "step limit":
-                return failed(self.title, words, report, self.hints[0], unawaited)
+                return failed(self.title, words, report, unawaited)
             why = "never ends", f"a run goes on for ever: it was not over after {STEPS:,} steps{_busiest(report)}"
-        return failed(self.title, words, why, self.hints[0], unawaited) if why[0] else None
+        return failed(self.title, words, why, unawaited) if why[0] else None
 
     def _lacks(self, program: Program, case: tuple[object, ...], patience: Patience) -> tuple[str, str]:
         """Return what is wrong with the time of a plain run, or with what the device did: its kind, and the words."""
@@ -180,7 +186,8 @@ class Lesson:
         most = self.limit(*case)
         if took <= most:
             return ""
-        return f"right, but too slow: it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
+        took_and_may = f"it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
+        return f"right, but too slow: {took_and_may}; the picture shows what waits"
 
     def _program(self, task: Task, kept: Kept) -> Callable[..., Awaitable[object]]:
         """Return the program with the task in it, named after the task."""
@@ -212,10 +219,8 @@ class Lesson:
                 try:
                     run(self.program, self._drawn, task, *self.cases[case])
                 except Exception as error:  # a deadlock, too, which ends the run
-                    first: BaseException = error
-                    while isinstance(first, BaseExceptionGroup):
-                        first = first.exceptions[0]
-                    print(f"the run ended with {type(first).__name__}: {first}")
+                    failure = classified(error)
+                    print(f"the run ended with {said(failure.kind, failure.text)}")
 
         off_loop(draw)
         return drawn

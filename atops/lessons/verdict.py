@@ -9,7 +9,7 @@ from html import escape
 
 from atops.checking.check_report import CheckReport
 
-__all__ = ("Verdict", "failed", "passed")
+__all__ = ("Verdict", "failed", "passed", "said")
 
 NOT_AWAITED = re.compile(r"coroutine\b|'\w*Completion'")  # in what Python says of a use
 NO_COROUTINE = "can't be used in 'await' expression"
@@ -53,9 +53,7 @@ def passed(title: str, cases: int, runs: int) -> Verdict:
     return Verdict(True, f"{title}: passed, {cases} cases in {runs} schedules, and nothing was unordered")
 
 
-def failed(
-    title: str, case: str, why: CheckReport | tuple[str, str], hint: str, unawaited: Sequence[str] = ()
-) -> Verdict:
+def failed(title: str, case: str, why: CheckReport | tuple[str, str], unawaited: Sequence[str] = ()) -> Verdict:
     """Return the verdict on a task that fails in a case: by a report, or for a kind of reason and its words.
 
     `unawaited` are the calls whose coroutines were dropped without an `await`, each with its place.
@@ -63,14 +61,14 @@ def failed(
     lines = [f"{title}: not yet"]
     calls = [f"{call} was called and not awaited, so that it never ran: `await` it" for call in unawaited]
     if isinstance(why, tuple):
-        lines += [f"with {case}: {why[1]}", *calls, "", f"Hint: {hint}"]
+        lines += [f"with {case}: {why[1]}", *calls]
         return Verdict(False, "\n".join(lines), why[0])
     failure = why.failure
     kind, text = ("inconclusive", why.why) if failure is None else (failure.kind, failure.text)
     plain = why.runs == 1
     nth = "in the plain order, first come, first served" if plain else f"under schedule {why.runs} of {why.asked}"
-    lines += [f"with {case}, {nth}: {_said(kind, text, bool(why.races))}", *calls]
-    if kind == "exception" and NO_COROUTINE in text:
+    lines += [f"with {case}, {nth}: {said(kind, text, bool(why.races))}", *calls]
+    if kind == "exception" and NO_COROUTINE in text and "of kernel" not in text:
         lines.append("What the task returns is awaited: is it an `async def`?")
     elif kind == "exception" and NOT_AWAITED.search(text):
         lines.append("What has to be awaited gives its value only then: an `await` is missing there.")
@@ -81,12 +79,11 @@ def failed(
         lines += ["", "The order that shows it:", *(f"  {each}" for each in shown)]
     if why.names and (shown or kind == "deadlock"):
         lines += ["", *(f"  {line}" for line in why.drawing.splitlines())]
-    lines += ["", f"Hint: {hint}"]
     return Verdict(False, "\n".join(lines), kind, why.schedule if why.forced else None)
 
 
-def _said(kind: str, text: str, races: bool) -> str:
-    """Return how a run failed, in a line; of races and deadlocks that are reported below, the kind alone."""
+def said(kind: str, text: str, races: bool = False) -> str:
+    """Return how a run failed, in a line; of `races` and deadlocks that are reported below, the kind alone."""
     if races and kind in ("race", "deadlock"):
         return kind
     words = NAMED.sub("", text)

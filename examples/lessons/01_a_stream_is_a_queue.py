@@ -34,7 +34,7 @@ async def program(task, rows, size):
     history = await task(atops.Device(0), board)
     assert isinstance(history, list) and len(history) == rows, f"expected a list of {rows} arrays, got {history!r}"
     for number, (got, wanted) in enumerate(zip(history, board, strict=True)):
-        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}, no array yet: `await` it"
+        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}, no array of the host yet: `await` its fetch"
         assert np.array_equal(got, wanted), f"history[{number}] is {got[:3]}..., and row {number} is {wanted[:3]}..."
 
 
@@ -66,6 +66,7 @@ lesson = Lesson(
         "Put the copy and the fetch of each row in the same stream, and `await` each fetch before it goes "
         "into the list.",
     ),
+    about=("race",),
     work=work,
     question=Question("Which order of the three fills leaves 3 in x?", two_streams),
 )

@@ -45,7 +45,8 @@ def work(seen, size, seed):
     assert len(launches) >= 2, f"the device has run {len(launches)} of two kernels"
     assert len({each.stream for each in launches}) >= 2, "both kernels were in one stream"
     first = min(each.finished_ns for each in copies)
-    assert all(each.submitted_ns < first for each in launches), "a kernel was enqueued after a copy: you waited"
+    waited = "the program waited for a copy before it enqueued a kernel: have the stream wait, by an event"
+    assert all(each.submitted_ns < first for each in launches), waited
 
 
 async def hand_over():
@@ -71,6 +72,7 @@ lesson = Lesson(
         "Both kernels need x and y. `add` runs in `left`, which copied x itself; so it waits for `right`'s "
         "copy of y alone. And at the end?",
     ),
+    about=("race",),
     work=work,
     question=Question(
         "`right` waits for an event behind the first fill, and sees 1. In which order does it see 2?",

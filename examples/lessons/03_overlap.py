@@ -90,6 +90,7 @@ lesson = Lesson(
         "With a buffer for each chunk nothing has to wait for a buffer: create a stream for each chunk and "
         "enqueue its three commands there.",
     ),
+    about=("too slow",),
     schedules=10,
     limit=limit,
     work=work,

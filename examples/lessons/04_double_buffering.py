@@ -45,7 +45,7 @@ def work(seen, chunks, size):
     assert most <= room, f"{most:,} bytes were in use at once: more than two chunks of {4 * size:,}"
     if chunks > 1:
         second, computed = loads[1].started_ns, launches[0].finished_ns
-        assert second < computed, "the second chunk was loaded when the first was computed, and not meanwhile"
+        assert second < computed, "the second chunk was loaded after the first was computed, and not meanwhile"
 
 
 async def one_slot():
@@ -71,6 +71,7 @@ lesson = Lesson(
         "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
         "the copy. An event that was never recorded makes nobody wait.",
     ),
+    about=("race",),
     work=work,
     question=Question("In which order does the first chunk get lost?", one_slot),
 )

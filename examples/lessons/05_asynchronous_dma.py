@@ -104,6 +104,7 @@ lesson = Lesson(
         "Two turns ago `outputs[now]` was sent off: `await leaving[now]` before it is written again, and both "
         "of them at the end.",
     ),
+    about=("race",),
     limit=limit,
     arch="gcu210",
     question=Question(

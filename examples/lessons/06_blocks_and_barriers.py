@@ -69,6 +69,7 @@ lesson = Lesson(
         "`await k.syncthreads()` behind the store into `page`, and at the end of every round, for all "
         "threads: outside of every `if`.",
     ),
+    about=("race",),
     question=Question(
         "There is no barrier in this kernel, and mostly it works. In which order does it not?",
         read_too_early,

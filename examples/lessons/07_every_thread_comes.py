@@ -66,6 +66,7 @@ lesson = Lesson(
         "Drop the `return`; guard each store and load with `if mine:`, and keep every `await k.syncthreads()` "
         "outside of the guards.",
     ),
+    about=("deadlock",),
     question=Question(
         "Between the rounds of this kernel there is no barrier, so that thread 1 reads a number of the next "
         "round. When does thread 0?",

@@ -93,6 +93,7 @@ lesson = Lesson(
         "second free, or its holder goes on.",
         "Take the lock of the account with the smaller `number` first, whichever of the two is the source.",
     ),
+    about=("deadlock",),
     question=Question("Two tasks, two locks. In which order does neither of them end?", two_locks, kind="deadlock"),
 )
 

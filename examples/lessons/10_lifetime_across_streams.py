@@ -47,7 +47,8 @@ def work(seen, rounds, size):
     assert len(launches) >= rounds, f"the device has run {len(launches)} kernels in {rounds} rounds"
     last = max(each.seq for each in commands(seen, atops.Kind.COPY_D2H))
     freed = sum(each.seq < last for each in commands(seen, atops.Kind.FREE))
-    assert freed >= 2 * (rounds - 1), f"{freed} buffers were freed before the last round: free x and y in each"
+    early = 2 * (rounds - 1)
+    assert freed >= early, f"of {early} buffers {freed} were freed before the last round: free x and y in each"
     owners = {each.stream for each in commands(seen, atops.Kind.COPY_H2D)}
     assert not owners & {each.stream for each in launches}, "a kernel ran in the stream that copies: `helper` computes"
 
@@ -80,6 +81,7 @@ lesson = Lesson(
         "ready = main.record() behind the copy, helper.wait(ready) before the launch; used = helper.record() "
         "behind the fetch, main.wait(used) before the two frees.",
     ),
+    about=("race",),
     work=work,
     question=Question(
         "The owner frees x too early. In which order does the guest come in time all the same?",
@@ -88,8 +90,8 @@ lesson = Lesson(
 )
 
 # %% [markdown]
-# **Your task.** `main` owns the memory of each round and gives it back in that round, `helper` computes in it. Nothing
-# may be used too early or too late, and nothing may be left at the end.
+# **Your task.** `main` gets the memory of each round, `helper` computes in it, and in that round it is given back.
+# Nothing may be used too early or too late, and nothing may be left at the end.
 
 
 # %%

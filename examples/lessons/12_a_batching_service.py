@@ -61,7 +61,9 @@ async def program(task, requests, batch, leaving):
                 await asyncio.sleep(0)
         service.cancel()
         await asyncio.gather(service, return_exceptions=True)
-        assert service.cancelled(), f"the service was cancelled, and ended with {service!r}"
+        died = None if service.cancelled() else service.exception()
+        assert died is None, f"the service was cancelled, and died of {died!r}"
+        assert service.cancelled(), "the service was cancelled, and returned: let CancelledError go on"
         assert all(answer.done() for answer in late), "the service was cancelled, and a client waits for ever"
         pooled = pool.statistics()
         assert pooled.used_current == 0, f"{pooled.used_current} bytes of the pool were not freed"

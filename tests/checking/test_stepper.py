@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from typing import Any
 
@@ -222,6 +223,20 @@ def test_memory_and_queues_at_a_choice() -> None:
     assert "\n  x (global): 0 0 0 0\n" in str(stepper) and "row (shared): 1 2 0 0    [1] was 0\n" in str(stepper)
     stepper.finish()
     assert stepper.go(stepper.picks) == () and named(stepper)["x global"]
+
+
+def test_tasks_that_have_names_are_told_apart() -> None:
+    """Two tasks of one function stand at the same line."""
+
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(asyncio.create_task(waits(), name="left"), asyncio.create_task(waits()))
+
+    stepper = Stepper(both, looks=True)
+    does = {stepper.look.doing[each.name][0] for each in stepper.choices()}
+    assert does == {"left: async def waits() -> None:", "async def waits() -> None:"}
 
 
 def test_what_has_no_memory_is_looked_at_too() -> None:

@@ -442,6 +442,21 @@ async def play(device, frames, size):
 """,
     ),
     (
+        11,
+        "not the task",
+        """\
+# gathered by the host
+async def play(device, frames, size):
+    async with device.create_stream() as left, device.create_stream() as right:
+        x, y = left.empty((frames, size), np.int32), right.empty((frames, size), np.int32)
+        for f in range(frames):
+            left.launch(step, (1, 4), x[f], f)
+            right.launch(step, (1, 4), y[f], 2 * f)
+        a, b = await left.fetch(x), await right.fetch(y)
+        return a, b, np.stack([a[:, 0], b[:, 0]], 1)
+""",
+    ),
+    (
         12,
         "",
         """\
@@ -580,6 +595,16 @@ async def transfer(source, target, amount):
     async with first.lock, second.lock:
         source.write(await source.read() - amount)
         await target.write(await target.read() + amount)
+""",
+    ),
+    (
+        6,
+        "object tuple can't be used in 'await' expression (slip.py:4); kernels may only await kernel requests",
+        """\
+@k.kernel
+async def add_up(sums, x):
+    page = k.shared(8, np.int32)
+    await (k.syncthreads(), page)
 """,
     ),
     (10, "expected a list of 2 arrays, got None", "async def rounds(device, data):\n    pass\n"),

@@ -19,7 +19,7 @@ from atops.device.races.race import Access
 from atops.runtime.executors.holders import chain_of, holders_of
 from atops.runtime.executors.threaded import GrowingLane, ThreadedExecutor, WorkerLane
 
-__all__ = ("OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at", "told_waits")
+__all__ = ("UNNAMED", "OtherThreads", "frames_of", "no_way_on", "sides_of", "stands_at", "told_waits")
 
 PROGRAM: Final = "the program"
 ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
