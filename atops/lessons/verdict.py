@@ -77,7 +77,7 @@ def failed(title: str, case: str, why: CheckReport | tuple[str, str], unawaited:
     shown = why.forced if not plain else ()  # the plain order needs no choice to show it
     if shown:
         lines += ["", "The order that shows it:", *(f"  {each}" for each in shown)]
-    if why.names and (shown or kind == "deadlock"):
+    if why.names and shown:
         lines += ["", *(f"  {line}" for line in why.drawing.splitlines())]
     return Verdict(False, "\n".join(lines), kind, why.schedule if why.forced else None)
 

@@ -30,7 +30,9 @@ from atops.lessons import Lesson, Question, commands
 async def program(task, rows, size, slots):
     host = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.int32)
     device = atops.Device(0)
-    used = await device.upload(np.full(room(rows, size, slots) // 4 - 64, 99, np.int32))
+    async with device.create_stream(name="before") as stream:
+        used = device.empty(room(rows, size, slots) // 4 - 64, np.int32)
+        await stream.fill(used, 99)
     used.close()  # what is allocated now holds what was there before
     got = await task(device, host, slots)
     assert isinstance(got, np.ndarray), f"the task returned {got!r}; expected an array: was it awaited?"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atops.base.trace.records import Place, ThreadEvent, ThreadState, Trace, TraceNames
+from atops.base.trace.records import Place, Status, ThreadEvent, ThreadState, Trace, TraceNames
 from atops_widgets import ClusterGrid, Feed
 from atops_widgets.cluster_grid.history import History
 from atops_widgets.cluster_grid.scene import sections
@@ -36,6 +36,9 @@ def test_a_trace_without_a_launch_says_so() -> None:
     widgets = ClusterGrid(Trace()), ClusterGrid(double_buffering())
     none, threads = (each.scene(each.window).told["say"] for each in widgets)
     assert none == "This trace holds no launch of a kernel." and "threads=True" in threads
+    records = double_buffering().records
+    dropped = ClusterGrid(Trace(tuple(each._replace(status=Status.ABORTED) for each in records)))
+    assert dropped.scene(dropped.window).told["say"] == "None of the kernels that were launched has begun."
 
 
 def test_numbers_read_as_people_write_them() -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from atops_widgets.drawing.svg import Drawing, moment, ticks
+from atops_widgets.drawing.svg import Drawing, moments_told, ticks
 
 
 def test_text_is_what_xml_may_hold() -> None:
@@ -36,10 +36,13 @@ def test_lines_are_as_long_as_the_drawing_is_wide() -> None:
 def test_moments_of_an_axis_differ(start: int, end: int) -> None:
     """However far from the origin a window is, no two of its moments read the same."""
     moments = ticks(start, end, 900)
-    assert len({moment(at, moments) for at in moments}) == len(moments) > 1
+    assert len(set(moments_told(moments))) == len(moments) > 1
 
 
 def test_a_lone_moment_is_short() -> None:
     """Where there is nothing to tell apart three digits do; the origin is 0."""
-    assert [moment(at, [at]) for at in (0, 1500, 20_000_000)] == ["0", "1.5 µs", "20 ms"]
-    assert moment(500_000, [0, 250_000, 500_000]) == "500 µs"
+    assert [moments_told([at]) for at in (0, 1500, 20_000_000)] == [["0"], ["1.5 µs"], ["20 ms"]]
+    assert moments_told([0, 250_000, 500_000]) == ["0", "250 µs", "500 µs"]
+    behind_a_gap = [0, 2, 4, 10**9, 10**9 + 1]
+    assert moments_told(behind_a_gap) == ["0", "2 ns", "4 ns", "1 s", "+1 ns"]
+    assert moments_told([12_345_630_000, 12_345_630_020]) == ["12.34563 s", "+20 ns"]

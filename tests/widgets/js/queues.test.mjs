@@ -60,6 +60,6 @@ test("a saved moment is the last one that is not after the cursor", () => {
 
 test("names have the room that the longest needs, within bounds", () => {
   assert.deepEqual([[40], [100, 60], [130], [500]].map((widths) => m.marginOf(widths, 1100)), [80, 128, 160, 240]);
-  assert.equal(m.marginOf([500], 400), 120);
+  assert.equal(m.marginOf([500], 400), 136);
   assert.equal(m.marginOf([101], 1100), m.marginOf([109], 1100));
 });

@@ -20,7 +20,7 @@ from atops_widgets.memory_map.scene import MemoryPicture
 from atops_widgets.memory_map.words import Touch, operations_on
 from tests.every import every
 from tests.runtime.boards import PATIENCE, board
-from tests.widgets.memory_map_traces import BANK, GIB, MIB, crowded, given, training
+from tests.widgets.memory_map_traces import BANK, GIB, MIB, Ledger, crowded, given, training
 from tests.widgets.traces import US, record
 
 
@@ -275,6 +275,17 @@ def test_svg_has_every_range_with_its_line(theme: str | None) -> None:
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"wrote", "read", "kept for reuse"} <= set(texts)
     widget.close()
+
+
+def test_a_range_with_others_over_it_has_no_words() -> None:
+    """A large one was freed, and smaller ones begin in its place: what is left of its words would mislead."""
+    book = Ledger()
+    large = book.take(1, 0, 4 * MIB, 0)
+    book.free(2, large)
+    kept = Trace((), changes=tuple(book.changes), names=TraceNames({0: "gcu300"}))
+    book.take(3, 0, MIB, 0)
+    before, after = (MemoryMap(each).to_svg() for each in (kept, replace(kept, changes=tuple(book.changes))))
+    assert ">4 MiB</text>" in before and ">4 MiB</text>" not in after and ">1 MiB</text>" in after
 
 
 def test_svg_and_text_mark_what_a_kernel_was_given() -> None:

@@ -14,7 +14,7 @@ from atops.base.trace.records import Place
 from atops.device.call_site import file_shown
 from atops.trace.words import format_bytes, format_ns
 from atops_widgets.allocations.lives import Life, Line, lines_of, lives_of, stacked
-from atops_widgets.drawing.svg import Drawing, moment, ticks
+from atops_widgets.drawing.svg import Drawing, moments_told, ticks
 from atops_widgets.drawing.theme import LAYOUT, Theme, style_sheet
 from atops_widgets.feed.columns import plural
 from atops_widgets.feed.feed import TraceSource, trace_of
@@ -108,10 +108,10 @@ class Allocations:
                      'font-weight="600"')  # fmt: skip
         top, scale = y + 36, width / max(1, end - start)
         moments = ticks(0, end - start, width)
-        for at in moments:
+        for at, text in zip(moments, moments_told(moments), strict=True):
             x = MARGIN + at * scale
             drawing.path(f"M{x:.1f} {top - 6}V{top + HEIGHT}", "grid")
-            drawing.text(x + 3, y + 25, moment(at, moments), "quiet", room=drawing.width - x)
+            drawing.text(x + 3, y + 25, text, "quiet", room=drawing.width - x)
         for life in sorted(own, key=lambda life: -life.size)[:MOST]:
             last = end if life.died_ns is None else life.died_ns
             x, tall = MARGIN + (life.born_ns - start) * scale, max(1.0, life.size / total * HEIGHT)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from atops.base.python_ast import module_tree
-from atops.base.trace.records import Kind, Place, ThreadState
+from atops.base.trace.records import Kind, Place, Status, ThreadState
 from atops.device.call_site import file_shown
 from atops.trace.words import format_ns, printable
 from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing
@@ -224,8 +224,11 @@ class Stage:
     def _say(self, told: Mapping[str, Any], history: History, position: int) -> str:
         if not history.count:
             if not self.feed.live:
-                if not (self.feed.records["kind"] == Kind.LAUNCH).any():
+                launches = self.feed.records["kind"] == Kind.LAUNCH
+                if not launches.any():
                     return "This trace holds no launch of a kernel."
+                if np.isin(self.feed.records["status"][launches], (Status.SKIPPED, Status.ABORTED)).all():
+                    return "None of the kernels that were launched has begun."
                 return "This trace holds no steps of kernel threads: record it with tracer.detailed(threads=True)."
             if self.feed.tells_steps:
                 return "Kernel threads are traced; their steps appear with the next launch."

@@ -67,10 +67,9 @@ export function formatNs(ns, step) {
 }
 
 export function formatBytes(size) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let step = 0;
   for (; Math.abs(size) >= 1024 && step < 4; step++) size /= 1024;
-  return `${+size.toFixed(1)} ${units[step]}`;
+  return +size.toFixed(1) + [" B", " KiB", " MiB", " GiB", " TiB"][step];
 }
 
 // The one `by` places from the one at `here`, around the end; where there is none (-1), the first or the last.
@@ -89,10 +88,8 @@ export function node(name, attributes = {}, ...children) {
 export function outlineMarks(view) {
   const {seq, before, after} = view.marks;
   if (seq < 0) return;
-  const sets = {before: new Set(before), after: new Set(after), select: new Set([seq])};
-  for (const [mark, seqs] of Object.entries(sets)) {
-    for (const rect of view.rects) if (seqs.has(rect.seq)) view.outline(rect, mark);
-  }
+  for (const [mark, seqs] of Object.entries({before, after, select: [seq]}))
+    for (const rect of view.rects) if (seqs.includes(rect.seq)) view.outline(rect, mark);
 }
 
 // One view of a widget. `spec` is what the widget's own script gives to `mount`.
@@ -100,8 +97,8 @@ class View {
   constructor(spec, model, el) {
     const marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: "", open: []};
     const [id, table] = [Math.random().toString(36).slice(2), model.get("table")];
-    Object.assign(this, {spec, model, id, table, marks, scene: null, answered: false, frame: 0, frames: 0});
-    Object.assign(this, {texts: [], rects: [], errors: [], ends: []});
+    Object.assign(this, {spec, model, id, table, marks, scene: null, answered: false, frame: 0, frames: 0},
+      {texts: [], rects: [], errors: [], ends: []});
     this.build(el);
   }
 
@@ -147,9 +144,8 @@ class View {
     });
     sizes.observe(this.canvas);
     const themes = new MutationObserver(() => this.redraw());
-    for (const each of [document.body, this.root]) {
+    for (const each of [document.body, this.root])
       themes.observe(each, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
-    }
     this.listen(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.redraw());
     const sight = new IntersectionObserver((seen) => {
       const away = !seen.at(-1).isIntersecting;
@@ -192,7 +188,8 @@ class View {
   // ---- messages
 
   send(message) {
-    // To a kernel that has been shut down nothing can be sent; that nothing comes back is told.
+    // To a kernel that has been shut down nothing can be sent; that nothing comes back is told. The quotes keep the name,
+    // which would be made shorter.
     try { this.model.send({"view": this.id, ...message}); } catch {}
   }
 
@@ -431,9 +428,10 @@ class View {
     const c = this.context;
     c.fillStyle = this.colour(colour);
     c.font = font;
-    let most = c.measureText(text).width > room ? text.length : 0;
-    while (most > 1 && c.measureText(`${text.slice(0, most)}…`).width > room) most -= 1;
-    if (most !== 1) c.fillText(most ? `${text.slice(0, most)}…` : text, x, y);
+    let cut = text, most = text.length;
+    const wide = () => c.measureText(cut).width > room;
+    while (most > 2 && wide()) cut = `${text.slice(0, most -= 1)}…`;
+    if (!wide()) c.fillText(cut, x, y);
     c.font = PLAIN;
   }
 

@@ -18,7 +18,7 @@ from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.feed import NOTHING, Marks
 from atops_widgets.feed.host import HOST
 
-__all__ = ("Drawing", "MarkPlace", "fit", "mark_gaps", "mark_races", "moment", "outline", "sentence", "ticks")
+__all__ = ("Drawing", "MarkPlace", "fit", "mark_gaps", "mark_races", "moments_told", "outline", "sentence", "ticks")
 
 LETTER: Final = 6.6  # pixels that a letter of 12 px takes, about
 NUMBERS: Final = count()
@@ -144,6 +144,9 @@ def fit(text: str, room: float) -> str:
     return f"{text[: most - 1]}…" if most > 2 else ""
 
 
+LONG: Final = 9  # letters of a moment that stands in full anyway
+
+
 def ticks(start: int, end: int, width: float, axis: TimeAxis | None = None) -> list[int]:
     """Return round moments for an axis, about one in every 90 pixels, and none in what it folds."""
     gaps = [gap for gap in axis.gaps if gap[1] > start and gap[0] < end] if axis is not None else []
@@ -156,9 +159,22 @@ def ticks(start: int, end: int, width: float, axis: TimeAxis | None = None) -> l
     return [at for begin, stop in stretches for at in range(-(-begin // step) * step, stop + 1, step)]
 
 
-def moment(at: int, others: list[int]) -> str:
-    """Return what an axis says at one of its moments: as many digits as tell it from the others."""
-    step = min((later - at for at, later in pairwise(others)), default=0)
+def moments_told(moments: list[int]) -> list[str]:
+    """Return what an axis says at its moments: as many digits as tell them apart.
+
+    A long text says only how far it is from the last one that is in full, where that is shorter.
+    """
+    step = min((later - at for at, later in pairwise(moments)), default=0)
+    full, told = 0, []
+    for at in moments:
+        whole, far = _moment(at, step), f"+{_moment(at - full, step)}"
+        text = far if len(whole) > LONG and len(far) < len(whole) else whole
+        full = at if text == whole else full
+        told.append(text)
+    return told
+
+
+def _moment(at: int, step: int) -> str:
     for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
         if step > 0 and abs(at) >= scale:
             digits = max(0, ceil(log10(scale / step) - 1e-9))

@@ -43,20 +43,23 @@ export function ticks(start, end, width, room = 90) {
   return found;
 }
 
-// Grid lines of a time axis, none before 0, from `top` to `bottom`, texts at `y` where they have room, and what is left of folded gaps.
+// Grid lines of a time axis, none before 0, from `top` to `bottom`, texts at `y` where they have room, and what is left of
+// folded gaps. A long text says only how far it is from the last one that is in full, where that is shorter.
 export function drawAxis(view, start, end, x, y, top, bottom) {
   const gaps = gapsOf(view).filter(([from, to]) => to > start && from < end);
   const edges = [Math.max(0, start), ...gaps.flat(), end], moments = [];
   for (let i = 0; i < edges.length; i += 2) moments.push(...ticks(edges[i], edges[i + 1], x(edges[i + 1]) - x(edges[i])));
-  const step = Math.min(...moments.slice(1).map((at, i) => at - moments[i]));
-  let free = 0;
+  let free = 0, full = 0;
+  const step = Math.min(...moments.slice(1).map((at, i) => at - moments[i])), said = (ns) => formatNs(ns, step < 1 / 0 && step);
   for (const at of moments) {
-    view.fillBox("grid", Math.round(x(at)), top, 1, bottom - top);
-    const text = at ? formatNs(at, step < 1 / 0 ? step : 0) : "0", wide = view.context.measureText(text).width + 4;
-    const left = x(at) + 3 + wide < view.width ? x(at) + 3 : x(at) - wide;
+    const p = x(at), all = at ? said(at) : "0", far = `+${said(at - full)}`;
+    const text = all.length > 9 && far.length < all.length ? far : all, wide = view.context.measureText(text).width + 4;
+    const left = p + 3 + wide < view.width ? p + 3 : p - wide;
+    view.fillBox("grid", Math.round(p), top, 1, bottom - top);
     if (left < free) continue;
     view.write(text, left, y, wide, "quiet");
     free = left + wide;
+    if (text === all) full = at;
   }
   for (const [from, to] of gaps) drawGap(view, from, x(from), x(to) - x(from), top, bottom, formatNs(to - from));
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from atops.trace.words import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import LETTER, Drawing, moment, sentence, ticks
+from atops_widgets.drawing.svg import LETTER, Drawing, moments_told, sentence, ticks
 from atops_widgets.drawing.theme import STYLES
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column
@@ -189,8 +189,8 @@ class Canvas:
 
     def _times(self, axis: TimeAxis, top: float) -> None:
         moments = ticks(axis.first, axis.last, self.lane_width, axis)
-        for at in moments:
-            x, text = self._x(at, axis), moment(at, moments)
+        for at, text in zip(moments, moments_told(moments), strict=True):
+            x = self._x(at, axis)
             self.sketch.line([x, top, x, top + CURVE + 4], "grid")
             room = self.right - x - 4
             if room > 7 * len(text):
@@ -271,6 +271,7 @@ def _outline(curve: Curve, left: float, width: float, bottom: float, scale: floa
     return [left, float(level[0]), *corners, left + width, float(level[-1])]
 
 
+NAMED: Final = 30  # pixels from which a shape may say what it is
 NAMES: Final = ("lane", "left", "right", "state", "count", "fill", "size", "generation", "offset", "site", "freed_site")
 
 
@@ -278,8 +279,10 @@ def draw(drawing: Drawing, scene: Scene, sketch: Sketch, marks: Marks) -> str:
     """Return the drawing of a memory map's scene, with the sketch of what stands around its shapes."""
     told = scene.told
     _paint(sketch, drawing)
-    for shape in scene.rows(*NAMES):
-        _shape(drawing, shape, told)
+    lane, left, right = (scene.columns[name] for name in NAMES[:3])
+    for at, shape in enumerate(scene.rows(*NAMES)):
+        over = (lane == shape["lane"]) & (left < shape["right"]) & (right > shape["left"])
+        _shape(drawing, shape, told, shape["right"] - shape["left"] > NAMED and not over[at + 1 :].any())
     _touches(drawing, scene)
     for at, top, bottom in told["cursors"]:
         drawing.path(f"M{at:.1f} {top:.1f}V{bottom:.1f}", "cursor", 'stroke-width="2"')
@@ -301,7 +304,8 @@ def _key(drawing: Drawing, numbers: list[int], y: float) -> float:
     return y + 22 if numbers else y
 
 
-def _shape(drawing: Drawing, shape: Told, told: Told) -> None:
+def _shape(drawing: Drawing, shape: Told, told: Told, named: bool) -> None:
+    """Draw one shape; `named`: with its size and its line, where they have room and no other shape is over them."""
     state, many = State(shape["state"]), shape["count"] > 1
     height = max(5.0, SHAPE * shape["fill"]) if many else float(SHAPE)
     x, width = MARGIN + shape["left"], max(1.5, shape["right"] - shape["left"])
@@ -316,7 +320,7 @@ def _shape(drawing: Drawing, shape: Told, told: Told) -> None:
         freer = told["places"].get(str(int(shape["freed_site"])), ("",))[0]
         title += f", freed by {freer}" if freer else ""
     _body(drawing, state, x, y, width, height, title)
-    if width > 30 and not many and width - 7 > 6.6 * len(size):
+    if named and not many and width - 7 > 6.6 * len(size):
         site = {State.FREED: "freed ", State.KEPT: "kept "}.get(state, "") + short
         drawing.text(x + 4, y + (10 if site else 17), size, room=width - 6)
         drawing.text(x + 4, y + 24, site, room=width - 10)

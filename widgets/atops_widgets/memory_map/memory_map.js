@@ -173,7 +173,8 @@ function drawShapes(view, c) {
     const y = top + SHAPE - height;
     shape(view, c, x, y, width, height, s.state[i]);
     const size = formatBytes(s.size[i]);
-    if (width > 30 && !many && c.measureText(size).width < width - 7) {
+    const over = (lane, j) => j > i && lane === s.lane[i] && s.left[j] < s.right[i] && s.right[j] > s.left[i];
+    if (width > 30 && !many && c.measureText(size).width < width - 7 && !s.lane.some(over)) {
       const site = (["freed ", "kept "][s.state[i]] || "") + (view.scene.places[s.site[i]]?.[1] || "");
       view.write(size, x + 4, y + (site ? 10 : 17), width - 7);
       view.write(site, x + 4, y + 24, width - 7);

@@ -78,7 +78,7 @@ const atMost = (view) => `at most ${view.scene.columns.queued.reduce((one, other
 // grow; at most three tenths of a narrow picture.
 export function marginOf(widths, width) {
   const wide = Math.ceil((Math.max(...widths) + 18) / 16) * 16;
-  return Math.max(LEAST, Math.min(wide, MOST, Math.max(width * 0.3, 120)));
+  return Math.max(LEAST, Math.min(wide, MOST, Math.max(width * 0.3, 136)));
 }
 
 function measureMargin(view) {
@@ -158,13 +158,20 @@ function drawRow(view, c, row, place, own) {
   view.write(countsOf(row), 8, top + 19 + LINE, view.margin - 12, "quiet");
   drawQueue(view, c, own, row, place);
   if (row.capacity) drawCapacity(view, row, top + 8);
-  const wordsX = wordsOf(view);
-  let y = top + 8 + TOKEN + 15 + (isNarrow(view) ? 10 : 0);
+}
+
+// Why a queue stands, and how it failed. Where there is little room arrows go on behind the words.
+function drawWords(view, c, row, place) {
+  const wordsX = wordsOf(view), paper = row.number % 2 ? "page" : "band";
+  const clear = (y, text, x) => isNarrow(view) && view.fillBox(paper, x - 2, y - 8, c.measureText(text).width + 4, 16);
+  let y = place.top + 8 + TOKEN + 15 + (isNarrow(view) ? 10 : 0);
   for (const line of place.reason) {
+    clear(y, line, wordsX);
     view.write(line, wordsX, y, view.width - wordsX, row.waits ? "ink" : "quiet");
     y += LINE;
   }
   place.failure.forEach((line, number) => {
+    clear(y, line, wordsX + 14);
     if (!number) view.write("!", wordsX, y, 12, "failed", `700 ${MONO}`);
     view.write(line, wordsX + 14, y, view.width - wordsX - 14, "failed");
     y += LINE;
@@ -280,6 +287,7 @@ function draw(view, c) {
   columns.row.forEach((row, i) => own[row].push(i));
   rows.forEach((row, number) => drawRow(view, c, {...row, number}, found[number], own[number]));
   drawArrows(view, c);
+  rows.forEach((row, number) => drawWords(view, c, {...row, number}, found[number]));
   outlineMarks(view);
   drawRaces(view, c, view.scene.races || [], spotsOf(view));
   drawKey(view, c, bottom + 8);

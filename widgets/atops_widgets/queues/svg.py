@@ -131,7 +131,7 @@ def draw(
 def _margin(rows: Sequence[Told], width: float) -> float:
     """Return the width of the names left of the queues, as the script does: what the longest needs, within bounds."""
     longest = max((max(len(row["label"]) * WIDE, len(_counts(row)) * LETTER) for row in rows), default=0)
-    return max(LEAST, min(ceil((longest + 18) / 16) * 16, MOST, max(width * 0.3, 120)))
+    return max(LEAST, min(ceil((longest + 18) / 16) * 16, MOST, max(width * 0.3, 136)))
 
 
 def _counts(row: Told) -> str:

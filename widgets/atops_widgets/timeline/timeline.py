@@ -13,7 +13,7 @@ from atops.trace.text import describe, render_text
 from atops.trace.words import format_bytes, format_ns, races_text
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
-from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_gaps, mark_races, moment, outline, sentence, ticks
+from atops_widgets.drawing.svg import Drawing, MarkPlace, mark_gaps, mark_races, moments_told, outline, sentence, ticks
 from atops_widgets.drawing.theme import NAMES, STYLES, Theme
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.feed import Marks
@@ -212,9 +212,9 @@ def _axis(
     drawing: Drawing, window: list[int], axis: TimeAxis, x_of: Callable[[float], float], bottom: float
 ) -> None:
     moments = ticks(max(0, window[0]), window[1], drawing.width - _edge(drawing.width), axis)
-    for at in moments:
+    for at, text in zip(moments, moments_told(moments), strict=True):
         drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
-        drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
+        drawing.text(x_of(at) + 3, 12, text, "quiet", room=drawing.width - x_of(at))
 
 
 def _rows(drawing: Drawing, rows: Sequence[Sequence[Any]], tops: list[float]) -> None:
