@@ -30,7 +30,7 @@ from atops.apps.histogram import VALUES, count_bytes
 from atops.base.errors import AtopsError, InvalidValue, UsageError
 from atops.base.options import MAX_DEVICES
 from atops.device.arch import ARCHITECTURES
-from atops.trace.chrome import write_chrome
+from atops.trace.file import write
 
 __all__ = ("Chunk", "Plan", "add_arguments", "count", "files_of", "main", "read", "size_of", "standard_library")
 
@@ -183,11 +183,8 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) ->
     trace, say = outcome.trace, partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if arguments.trace:
         with _naming(arguments.trace):
-            write_chrome(
-                arguments.trace, trace.records, counters=trace.counters, names=trace.names, anchor_ns=trace.anchor_ns,
-                races=trace.races,
-            )  # fmt: skip
-        say(f"trace: {arguments.trace} (ui.perfetto.dev opens it)")
+            write(arguments.trace, trace)
+        say(f"trace: {arguments.trace} (ui.perfetto.dev opens .json, `python -m atops trace` shows it)")
     if arguments.records:
         with _naming(arguments.records):
             Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
@@ -225,7 +222,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the demo takes."""
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="files and folders (default: Python's standard library)")
-    add("--trace", metavar="OUT.json", type=_target, help="write a Chrome/Perfetto trace (.gz: compressed)")
+    add("--trace", metavar="OUT.json", type=_target, help="write the trace, .json or .html (.gz: compressed)")
     add("--records", metavar="OUT.txt", type=_target, help="write the trace's records in order, without their times")
     add("--inline", action="store_true", help="run everything in one thread, in an order that can be replayed")
     add("--seed", type=int, metavar="N", help="choose the order of an inline run (default: first come, first served)")
