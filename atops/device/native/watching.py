@@ -119,10 +119,12 @@ class Watching:
         ranges = [(each.low, each.high) for each in found.ranges[: found.range_count]]
         offset = -1
         memory = f"shared memory of block {self._index(found.block)}"
+        if found.kind in (ONE_CONTEXT, NEVER):
+            ranges = []  # it is no matter of bytes
         if found.kind == ONE_CONTEXT:
             memory = f"a DTE context of block {self._index(found.actors[0] // grid.threads_per_block)}"
         elif found.kind == NEVER:
-            memory = f"memory of {grid.name}"
+            memory = f"the {first.what.removeprefix('issues ')}"
         elif space == GLOBAL:
             memory = f"memory of {grid.name}"
             if (allocation := self._find(ranges[0][0])) is not None:
@@ -155,6 +157,8 @@ class Watching:
             what = "updates" if does & WRITES else "loads atomically"
         i, j, k = self._index(block)
         name = f"thread ({x},{y},{z}) of block ({i},{j},{k}) of kernel {grid.name}"
+        if found.kind == NEVER and side == 1:
+            return Access(name, "goes on without it", False, None, f"kernel {grid.name}", -1, (block, thread))
         return Access(name, what, bool(does & WRITES), self.place(number), f"kernel {grid.name}", -1, (block, thread))
 
     def _index(self, block: int) -> tuple[int, int, int]:

@@ -264,7 +264,8 @@ def test_a_race_is_named_with_both_lines(module: Any, name: str) -> None:
     races = _run(module, name, detect=True, strict=False).races
     assert RACES[name][2] in [each.kind for each in races], races
     race = next(each for each in races if each.kind == RACES[name][2])
-    for side in (race.first, race.second):
+    # Where a transfer was never waited for, there is no line on which that was left out.
+    for side in (race.first, race.second)[: 1 if race.kind == "transfer never waited for" else 2]:
         assert side.site is not None and side.site.path.endswith("strict.tops"), side
     with pytest.raises(DataRace, match=RACES[name][2]):
         _run(module, name, strict=True)
