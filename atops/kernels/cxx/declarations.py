@@ -139,6 +139,54 @@ class Declarations(Cursor):
             start = self._place_before(start)
         return start > 0 and self._before(start) == "]"
 
+    def declares_alone(self, place: int) -> bool:
+        """Whether a name declares something without a type right before it.
+
+        It is a second declarator, a part of a structured binding, what a lambda captures, an enumerator, or a label.
+        """
+        before = self._before(place)
+        if before == "goto" or (before in (";", "{", "}") and self._text(self._next(place + 1)) == ":"):
+            return True
+        start, opening = self._beginning(place)
+        ahead = self._place_before(start)
+        if opening == "[":  # of a subscript an operand stands before it
+            operand = self._text(ahead) in (")", "]") or (ahead >= 0 and self.given[ahead].kind in ("name", "number"))
+            return not operand or self._text(ahead) in ("auto", *_NO_TYPES)
+        if opening == "{" and before in ("{", ",") and self._is_enumeration(ahead):
+            return True
+        if before != "," or (opening == "(" and self._text(ahead) != "for"):
+            return False
+        first = self._next(start + 1)
+        end = self.end_of_declaration(first)
+        named = None if end is None else self.declared_name(first, end)
+        if end is None or named is None or named >= place or not self.declares(named, False):
+            return False
+        return any(start <= place and self._next(start) == place for start, _ in self.declarators(named, end))
+
+    def _beginning(self, place: int) -> tuple[int, str]:
+        """Return where the bracket or the end of a statement is that a place comes first behind, and its text."""
+        depth, at = 0, place - 1
+        while at >= 0:
+            text = self.given[at].text
+            if text in (")", "]", "}"):
+                if text == "}" and not depth and self._text(self._next(at + 1)) not in (",", "="):
+                    break  # the end of a block, not of an initialiser
+                depth += 1
+            elif depth and text in ("(", "[", "{"):
+                depth -= 1
+            elif not depth and text in ("(", "[", "{", ";"):
+                break
+            at -= 1
+        return at, self._text(at) if at >= 0 else ""
+
+    def _is_enumeration(self, at: int) -> bool:
+        """Whether the brace behind a place is that of an `enum`."""
+        while at >= 0 and self.given[at].text not in (";", "{", "}", ")", "="):
+            if self.given[at].text == "enum":
+                return True
+            at -= 1
+        return False
+
     def end_of_declaration(self, place: int) -> int | None:
         """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""
         depth = 0

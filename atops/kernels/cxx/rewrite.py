@@ -400,7 +400,7 @@ class _Rewriter(Declarations):
         text = self.given[place].text
         if self._before(place) in (".", "->"):
             return False
-        if self.declares(place, self._at_top):
+        if self.declares(place, self._at_top) or self.declares_alone(place):
             self.hidden.add(text)
         return text not in self.hidden
 

@@ -137,6 +137,39 @@ def test_shared_memory_of_namespaces(run: Any) -> None:
     assert run("", "f", (1, 4, 64), np.zeros(4, np.int32), module=module).tolist() == [54327] * 4
 
 
+OWN_NAMES = """
+#include <utility>
+__shared__ int s[12], t;
+template <int N, int M> __device__ int product() { return N * M; }
+struct P { int s, t; int sum() const { return s + t; } };
+enum class E { s, t };
+template <int s> __device__ int parameter() { return s; }
+__device__ int parts() { auto [s, t] = std::make_pair(3, 4); return s + t; }
+__device__ int captured() { int v = 5; auto f = [s = v, t = 2] { return s * t; }; return f(); }
+__device__ int beside() {
+    int r = 0, s = 1, *p = &s, t(2);
+    for (int k = 0, s = 3; k < s; ++k, t++) r += *p;
+    return r + t;
+}
+__device__ int label(int k) { if (k) goto s; return 1; s: return 2; }
+__global__ void f(int *out) {
+    s[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x == 0) t = 1000;
+    __syncthreads();
+    auto five = product<5, 1>(), all = five + s[3] + t;
+    all += P{.s = 1, .t = 2}.sum() + int(E::t) + parameter<7>();
+    out[threadIdx.x] = all + parts() + captured() + beside() + label(1);
+}
+"""
+
+
+def test_names_that_shared_memory_has_too(run: Any) -> None:
+    """What a function or a class declares under such a name is its own, in whatever way it does."""
+    module = k.compile_source(OWN_NAMES, "names.tops").module()
+    right = 5 + 3 + 1000 + 3 + 1 + 7 + 7 + 10 + 8 + 2
+    assert run("", "f", (1, 12), np.zeros(12, np.int32), module=module).tolist() == [right] * 12
+
+
 @pytest.mark.slow
 def test_vectors(run: Any) -> None:
     """Operators work lane by lane; a comparison gives a mask; shifts are of unsigned types."""
