@@ -81,7 +81,7 @@ def does(turn: int, on: int, place: str) -> str:
     if turn in WAITING:
         return f"waiting for {AT[turn]} {on}{where}"
     if turn == ThreadState.RUNS:
-        return f"running on from {place}" if place else "running from the start"
+        return f"running from {place}" if place else "running from the start"
     return STATES[turn][1] + (where if turn == ThreadState.FAILED else "")
 
 
