@@ -411,6 +411,9 @@ async def test_what_a_callback_raises_behind_a_failure_is_logged(device, caplog)
     stream.clear_error()
     await stream.aclose()
     settle(device.driver)
+    with anyio.fail_after(60):  # it is logged by a thread for callbacks, where there is one
+        while not caplog.records:
+            await anyio.lowlevel.checkpoint()
     [record] = caplog.records
     assert record.getMessage().startswith("the stream raised behind a failure: ") and "'missing'" in record.getMessage()
 
