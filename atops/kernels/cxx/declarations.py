@@ -15,7 +15,7 @@ from pathlib import Path
 
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "Shared", "noted_kernels", "used_bare")
+__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "Shared", "noted_kernels", "taken_alignment", "used_bare")
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 QUALIFIERS = frozenset(
@@ -360,3 +360,15 @@ def _of_headers() -> frozenset[str]:
     """Return the names that our headers call or define."""
     texts = (path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "include" / "atops").glob("*.h"))
     return frozenset(name for text in texts for name in re.findall(r"\b(\w\w+)\(|\bX\((\w+)\)", text) for name in name)
+
+
+def taken_alignment(out: list[str]) -> str:
+    """Take `alignas(...)` off the end of a text, and return it: it is of the members that the declaration becomes."""
+    if not out or out[-1] != ")" or "alignas" not in out:
+        return ""
+    start = len(out) - 1 - out[::-1].index("alignas")
+    taken = "".join(out[start:])
+    if taken.count("(") != taken.count(")") or ";" in taken:
+        return ""
+    del out[start:]
+    return f"{taken} "

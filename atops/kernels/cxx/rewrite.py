@@ -22,7 +22,15 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, Declarations, Shared, noted_kernels, used_bare
+from atops.kernels.cxx.declarations import (
+    OF_TYPES,
+    QUALIFIERS,
+    Declarations,
+    Shared,
+    noted_kernels,
+    taken_alignment,
+    used_bare,
+)
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
@@ -362,7 +370,7 @@ class _Rewriter(Declarations):
             if not out[-1].strip() and "\n" in out[-1]:
                 break
             out.pop()
-        members = self._members(first, end)
+        members = self._members(first, end, taken_alignment(out))
         if members is None:
             self._fault(f"a declaration of {self.given[place].text} memory that was not understood")
             return place + 1
@@ -404,8 +412,8 @@ class _Rewriter(Declarations):
             self.hidden.add(text)
         return text not in self.hidden
 
-    def _members(self, first: int, end: int) -> tuple[str, list[str]] | None:
-        """Return the members that a declaration becomes, and their names."""
+    def _members(self, first: int, end: int, aligned: str) -> tuple[str, list[str]] | None:
+        """Return the members that a declaration becomes, and their names; `aligned` stands before it."""
         name_at = self.declared_name(first, end)
         if name_at is None:
             return None
@@ -418,7 +426,7 @@ class _Rewriter(Declarations):
             names.append(name)
             if rest.startswith("("):
                 rest = f" = {kind}{rest}"  # the arguments of a constructor
-            members.append(f"{kind} {name}{rest};")
+            members.append(f"{aligned}{kind} {name}{rest};")
         return " ".join(members), names
 
     def _rewritten(self, start: int, end: int) -> str:

@@ -170,6 +170,23 @@ def test_names_that_shared_memory_has_too(run: Any) -> None:
     assert run("", "f", (1, 12), np.zeros(12, np.int32), module=module).tolist() == [right] * 12
 
 
+ALIGNED = """
+__shared__ char first;
+alignas(256) __shared__ int top[3];
+__global__ void f(long *out) {
+    __shared__ char c; alignas(128) __shared__ int s[3]; __local__ char d; alignas(64) static __local__ int t[3];
+    first = c = d = 1, top[0] = s[0] = t[0] = 2;
+    out[0] = long(top) % 256, out[1] = long(s) % 128, out[2] = long(t) % 64;
+}
+"""
+
+
+def test_an_alignment_before_the_space(run: Any) -> None:
+    """It is that of the memory."""
+    module = k.compile_source(ALIGNED, "aligned.tops").module()
+    assert run("", "f", (1, 1), np.ones(3, np.int64), module=module).tolist() == [0, 0, 0]
+
+
 @pytest.mark.slow
 def test_vectors(run: Any) -> None:
     """Operators work lane by lane; a comparison gives a mask; shifts are of unsigned types."""
