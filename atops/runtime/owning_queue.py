@@ -7,7 +7,7 @@ from functools import partial
 from types import MethodType
 from weakref import ref
 
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, StreamAborted
 from atops.base.options import whole
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
@@ -188,9 +188,9 @@ class OwningQueue(DrainedQueue):
                 return  # given back already
             if self.board.closed is None:
                 self._enqueue_free(lent, self if stream is None else stream)
-        except BaseException:
+        except BaseException as error:
             owned[allocation] = lent
-            if lent() is None:
+            if not isinstance(error, Exception) and lent() is None and lent not in self.context.dropped:
                 self.context.dropped.append(lent)
             raise
         allocation.owner = None  # it leads back to the allocation
@@ -198,7 +198,8 @@ class OwningQueue(DrainedQueue):
     @staticmethod
     def _enqueue_free(lent: Lent, stream: OwningQueue) -> None:
         begun = item = lent.item
-        if item is None:
+        if item is None or isinstance(item.failure, StreamAborted):  # taken out again: no thread could be started
+            begun = None
             item = lent.item = Completion(stream, Free(lent.allocation, lent.pool))
             item.duty = True
         queue = item.queue

@@ -35,10 +35,16 @@ __global__ void store(unsigned *w, unsigned value) { w[0] = value; }
 __global__ void count() { if (threadIdx.x == 0) counter += 1; }
 template <class T> __global__ void stored(T *x, T v) { x[threadIdx.x] = v; }
 __global__ void mixed(int *x, char c, double d) { x[0] = c + int(d); }
+__global__ void which(int *x) { x[0] = 1; }
+__global__ void which(float *x) { x[0] = 2; }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
 """
 PROGRAMS = {  # what main does, what comes out, and the exit code
+    "kernels of one name": (
+        """float h, *d; topsMalloc(&d, sizeof h); which<<<1, 1>>>(d);
+        topsMemcpy(&h, d, sizeof h, topsMemcpyDeviceToHost); printf("%g\\n", h);""", "2\n", 0,
+    ),
     "arguments": ("printf(\"%d %s %s\\n\", argc, argv[1], argv[2]); return 7;", "4 one two\n", 7),
     "host threads": (
         """std::atomic<int> right{0}; std::vector<std::thread> all;
@@ -431,7 +437,9 @@ def test_texts_of_folders_that_the_caller_names(tmp_path: Path) -> None:
     (tmp_path / "kernels" / "part.cpp").write_text('#include "utils.h"\ninline int three() { return 1 + two(); }\n')
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "stdio.h").write_text('#include "/etc/passwd"\n')  # no text includes it
+    (tmp_path / "kernels" / "conf.h").write_text("#define CONF 1\n")
     text = '#include "../utils.h"\n#include "part.cpp"\n#include <stdio.h>\n'
+    text += "#define TEXT(x) #x\n#define HEAD(n) TEXT(n.h)\n#include HEAD(conf)\nstatic_assert(CONF == 1);\n"
     text += "__global__ void f(int *x) { x[0] = three(); }\n"
     (tmp_path / "kernels" / "main.cpp").write_text(text + 'int main() { printf("%d", two() + three()); }\n')
     ended = atops_run("-I", ".", "kernels/main.cpp", cwd=tmp_path)

@@ -303,10 +303,12 @@ class Declarations(Cursor):
         """Return what parameters no kernel can have; "" for what one can."""
         for start, stop in self.declarators(opening + 1, end):
             words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
-            if "..." in words:
+            if words == ["..."]:
                 return "takes any number of arguments; a kernel names each parameter"
-            if any(each in ("&", "&&") for each in words[-2:]):
-                return f"takes {words[-1].strip('&') or 'an argument'} by reference; a kernel takes values, pointers"
+            array = words.index("(") + 1 if "(" in words else 0  # int (&a)[4]
+            if any(each in ("&", "&&") for each in [*words[-2:], *words[array : array + 1]]):
+                name = words[array + 1] if array else words[-1].strip("&")
+                return f"takes {name or 'an argument'} by reference; a kernel takes values, pointers"
         return ""
 
 
@@ -351,6 +353,8 @@ def noted_kernels(text: str, known: dict[str, bool]) -> dict[str, bool]:
         others = len(declared) - sum(each in _NO_TYPES for each in declared) > kernels[name]
         # In brackets, as a binding; behind a comma or a type in parentheses; by `using`.
         others |= bool(re.search(rf"\[[^][;]*\b{name}\b|[),]\s*{name}\s*[;=](?!=)|\busing\b[^;]*\b{name}\b", text))
+        overloads = rf"__global__[^;{{}}]*\b{name}\s*\([^;{{}}]*\{{"
+        others |= kernels[name] > 1 and len(re.findall(overloads, text)) > 1
         made[name] = made.get(name, name not in _of_headers()) and not others
     return made
 

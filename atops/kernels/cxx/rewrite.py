@@ -582,7 +582,7 @@ class _Rewriter(Declarations):
         if known is not None and (known.file, known.line) == (self.file, line):
             return None  # it was noted at another of its specifiers
         wrong = "" if template else self.refused_parameter(opening, end)
-        if wrong or known is not None:
+        if wrong or (known is not None and not self.program):  # host code tells them apart by their types
             wrong = wrong or "is defined twice; the host knows it by its name alone"
             return self._fault(f"kernel {self.given[name_at].text} {wrong} (TOPS C++, 8.1)")
         body = {each.text for each in self.given[after : closing(self.given, after)] if each.kind == "name"}

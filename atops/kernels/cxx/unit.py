@@ -251,8 +251,9 @@ def _keep_apart(texts: Texts, names: list[str], folder: Path) -> None:
     hidden = [each for each in dict.fromkeys([*names, *_DEFINED.findall(whole)]) if each != "NDEBUG"]
     before = "".join(f'#pragma push_macro("{each}")\n#undef {each}\n' for each in hidden)
     after = "".join(f'#pragma pop_macro("{each}")\n' for each in hidden)
+    ours = {each.relative_to(INCLUDE).as_posix() for each in INCLUDE.rglob("*.h")} if hidden else set()
     for name in dict.fromkeys([*_INCLUDES.findall(whole), "atops/elementwise.h"]) if hidden else ():
-        if ".." not in name and not name.startswith("/") and (INCLUDE / name).is_file():
+        if name in ours:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(f"#pragma once\n{before}#include_next <{name}>\n{after}")
 

@@ -69,6 +69,10 @@ class _Parsing:
             return self.fail(f"macro '{macro}' is built in; --gpu-architecture sets it")
         if "\n" in text or "\r" in text or "\0" in text:
             return self.fail(f"the text of macro '{macro}' has more than one line")
+        if text.endswith("\\") or "/*" in text:
+            return self.fail(f"the text of macro '{macro}' goes on behind it: {text!r}")
+        if "__has_" in text:
+            return self.fail(f"the text of macro '{macro}' asks for files: {text!r}")
         self.defines[macro] = text.strip() if given else "1"
 
     def undefine(self, value: str) -> None:

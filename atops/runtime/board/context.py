@@ -154,9 +154,16 @@ class DeviceContext:
                 first = self.dropped[0]
             except IndexError:  # another thread took it
                 return
-            first.free()
-            with suppress(ValueError):  # as above; last, so that Ctrl-C loses none
-                self.dropped.remove(first)
+            try:
+                first.free()
+            except Exception:  # told once; where Ctrl-C comes, it stays
+                self._free_no_more(first)
+                raise
+            self._free_no_more(first)
+
+    def _free_no_more(self, first: _Dropped) -> None:
+        with suppress(ValueError):  # another thread took it
+            self.dropped.remove(first)
 
     def synchronised(self, over: Over | None = None) -> None:
         """Note, where a pool asks, what is over now that the host has waited, and let pools give back their excess."""

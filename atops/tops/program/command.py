@@ -23,6 +23,7 @@ from atops.trace.file import check_target
 __all__ = ("built", "included", "run_cxx")
 
 MOST_HEADERS = 1000
+_COMPUTED = re.compile(r"^[ \t]*#[ \t]*include[ \t]+\w", re.MULTILINE)  # by a macro, which may add the end of a name
 _MENTIONED = re.compile(r'["<]([^"<>\n]+)[">]|[\w./+-]+')
 
 
@@ -61,10 +62,14 @@ def included(
     roots = [Path(os.path.abspath(each)) for each in (str(path.parent), *folders)]
     found: dict[str, str] = {}
     taken = {roots[0] / path.name}
+    stems = {root: _by_stem(root, suffixes) for root in roots}
     texts = [(roots[0], text)]
     while texts:
         place, text = texts.pop()
-        for name in _mentioned(text):
+        mentioned = _mentioned(text)
+        if _COMPUTED.search(text):
+            mentioned += [each for root in roots for name in mentioned for each in stems[root].get(name, ())]
+        for name in mentioned:
             for file in (Path(os.path.normpath(base / name)) for base in (place, *roots)):
                 if file in taken or file.suffix not in suffixes or len(taken) >= MOST_HEADERS or not _is_file(file):
                     continue
@@ -73,6 +78,16 @@ def included(
                     texts.append((file.parent, file.read_text(encoding="utf-8", errors="replace")))
                     for each in names:
                         found.setdefault(each, texts[-1][1])
+    return found
+
+
+def _by_stem(folder: Path, suffixes: Collection[str]) -> dict[str, list[str]]:
+    """Return the names of files in a folder, by what stands before their ends."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(folder)):
+        stem, dot, end = name.rpartition(".")
+        if dot + end in suffixes:
+            found.setdefault(stem, []).append(name)
     return found
 
 

@@ -105,6 +105,7 @@ REFUSED = {
     "__global__ void f(int *x) {}\n__global__ void f(float *x) {}": "test.tops:2:1: error: kernel f is defined twice",
     "__global__ void f(int *x, ...) {}": "kernel f takes any number of arguments",
     "__global__ void f(int *x, const int &n) {}": "kernel f takes n by reference",
+    "__global__ void f(int *x, int (&n)[4]) {}": "kernel f takes n by reference",
     "struct A { __global__ void f(float *x) {} };": "member of a class",
     "__global__ void f(float *x) { __vector4 float v(1.0f); v = ~v; }": "error: ",
     "__global__ void f(float *x) { __vector4 float v(1.0f); v = v / v; }": "error: ",

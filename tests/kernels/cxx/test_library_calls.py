@@ -64,6 +64,8 @@ WRONG = {  # what a kernel does, and what is said
     "int a[4] = {}; int *volatile p = a; free(p); x[0] = a[1];":
         "gave back 0x[0-9a-f]+, which malloc gave to no kernel",
     "int *volatile p = x; x[0] = realloc(p, 99) != 0;": "gave back 0x[0-9a-f]+, which malloc gave to no kernel",
+    "x[0] = aligned_alloc(1 << 20, 1ul << 60) != 0; int *volatile p = x; free(p);":
+        "gave back 0x[0-9a-f]+, which malloc gave to no kernel",
     "char *volatile p = (char *)malloc(9); p[0] = 1; free(p + 4);":
         "gave back an address 4 bytes into a block of 9 bytes",
     "char *p = 0; size_t n = 0; x[0] = getline(&p, &n, stdin);": r"called getline\(\), which takes memory from beside",

@@ -59,7 +59,8 @@ COMPILED = (
     ('int q() __attribute__((alias("x\\n.incbin \\"FILE\\"")));', "alias expects a name"),
 )
 OPTIONS = (["-o/tmp/x"], ["-include", "FILE"], ["-I/etc"], ["-fplugin=FILE"], ["@FILE"], ["-Wl,-x"], ["-B/tmp"],
-           ["-march=native -oFILE"], ["-DA B=1"], ['-DA=1\n#include "FILE"'], ["-DA(x)=1"], ["-DA\0=1"])  # fmt: skip
+           ["-march=native -oFILE"], ["-DA B=1"], ['-DA=1\n#include "FILE"'], ["-DA(x)=1"], ["-DA\0=1"],
+           ["-DA=1 /*"], ["-DA=1\\"], ["-DA=__has_include"])  # fmt: skip
 RIGHT = (
     "#include <cmath>\n#if __has_include(<cmath>) && defined(__has_include)\n#line 7\n#endif\n",
     '#ifdef __has_include\n#line 3 "t.tops"\n#endif\n',

@@ -247,6 +247,24 @@ def test_an_access_out_of_bounds_is_named(module: Any, name: str) -> None:
     _run(module, f"{name}_twin", strict=True)
 
 
+def test_a_thread_keeps_its_turn_in_a_critical_section() -> None:
+    """However long it goes on: another one that came to the mutex meanwhile would wait for ever."""
+    text = """#include <mutex>
+std::mutex shut;
+__global__ void add(int *x, int n) {
+    for (int i = 0; i < n; ++i) { std::lock_guard<std::mutex> held(shut); x[0] = x[0] + 1; x[1 + threadIdx.x] = x[0]; }
+}"""
+    module = k.compile_source(text, "shut.tops").module()
+
+    async def main() -> int:
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.zeros(8, np.int32)
+            stream.launch(module.function("add"), (1, 4), x, 20_000)
+            return int((await stream.fetch(x))[0])
+
+    assert atops.run(main, EmulatorOptions(detect=True, strict=False)) == 80_000
+
+
 def test_memory_of_new_has_bounds() -> None:
     """That of one object and of containers, too; the twins are clean."""
     rows = {f"{name}{twin}": row[at] for name, row in NEWS.items() for at, twin in enumerate(("", "_twin"))}

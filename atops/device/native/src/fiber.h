@@ -34,6 +34,7 @@ struct Fiber {
     uint32_t place_count, place_room;
     const Pad *l1;
     uint64_t l1_top;
+    uint32_t looks;  // accesses since it has stored something
     bool constructs;  // what its whole block finds constructed: nothing comes in between
     Fiber *next_free;
 };

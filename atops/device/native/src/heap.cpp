@@ -92,6 +92,7 @@ void *take(size_t bytes, size_t align) {
         }
     }
     void *made = aligned_alloc(align, size);
+    if (!made) return nullptr;
     std::lock_guard<std::mutex> held(lock);
     auto from = reinterpret_cast<uintptr_t>(made);
     beyond_low = std::min(beyond_low, from);

@@ -30,7 +30,7 @@ namespace {
 __attribute__((tls_model("initial-exec"))) thread_local Scheduler *here = nullptr;
 
 constexpr uint64_t ALL_ACCESSES = 10000, SOME_ACCESSES = 97;
-constexpr uint64_t FEW_ACCESSES = 1 << 16;  // a turn of others without a choice
+constexpr uint32_t MANY_LOOKS = 1 << 16;
 
 Site site_of(const Fiber *fiber) { return fiber->site; }
 
@@ -619,13 +619,18 @@ void say_stuck(Scheduler *own) {
 
 Scheduler *scheduler_here() { return here; }
 
-void turn_before_access(Scheduler *own) {
-    if (own->current->constructs) return;
-    // A thread may wait for what another one stores, so some accesses are a turn of the others for ever: where they are
-    // chosen of a long launch not every one, else few.
-    uint64_t count = ++own->accesses;
-    if (chooses(own) ? count > ALL_ACCESSES && count % SOME_ACCESSES : count % FEW_ACCESSES) return;
+void turn_before_access(Scheduler *own, bool stores) {
     Fiber *fiber = own->current;
+    if (fiber->constructs) return;
+    if (chooses(own)) {
+        // Of a long launch not every access is a choice, but some are for ever: a thread may wait for what another stores.
+        if (++own->accesses > ALL_ACCESSES && own->accesses % SOME_ACCESSES) return;
+    } else if (stores) {
+        fiber->looks = 0;
+        return;
+    } else if (++fiber->looks % MANY_LOOKS) {  // one that only looks for so long waits for another
+        return;
+    }
     make_ready(own, fiber);
     suspend(own, fiber);
 }

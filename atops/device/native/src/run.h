@@ -38,7 +38,7 @@ struct Scheduler {
     Watch *watch = nullptr;  // of an instrumented launch
 };
 
-void turn_before_access(Scheduler *);  // lets others go on, where a seed or the host chooses who does
+void turn_before_access(Scheduler *, bool stores);  // lets others go on, where a seed or the host chooses who does
 Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
 // Ends the run with what the thread here did. `frame` is where a search for the kernel's own call begins on its stack.
 [[noreturn]] void fail_now(Fault, const char *text, const void *frame = nullptr);

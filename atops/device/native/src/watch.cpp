@@ -668,7 +668,7 @@ void watch_access(Watch *watch, uint64_t low, uint64_t bytes, uint8_t does, uint
     Actor &actor = watch->actors[number];
     if (enter_quiet(actor, low, low + bytes, does & WRITES)) return;
     if (!own_memory(watch, fiber, low, low + bytes)) {
-        turn_before_access(watch->own);
+        turn_before_access(watch->own, (does & WRITES) && !(does & ATOMIC));
         if (watch->run->stop) fail_now(Fault::stopped, "");
     }
     Touch touch{watch, fiber, &actor, number, does, 0, 0, bytes <= SMALL, counter, 0};
@@ -785,7 +785,10 @@ void watch_init(Watch *watch, const Fiber *fiber, const Context *context) {
 }
 
 void watch_destroy(Watch *watch, const Context *context) {
-    auto found = std::find_if(watch->kept.rbegin(), watch->kept.rend(), [&](const Kept &each) { return each.context == context; });
+    auto is_it = [&](const Kept &each) { return each.context == context; };
+    auto is_copied = [&](const Kept &each) { return each.fiber == context->owner && each.site.line == context->declared.line; };
+    auto found = std::find_if(watch->kept.rbegin(), watch->kept.rend(), is_it);
+    if (found == watch->kept.rend()) found = std::find_if(watch->kept.rbegin(), watch->kept.rend(), is_copied);
     if (found != watch->kept.rend()) watch->kept.erase(std::next(found).base());
 }
 
