@@ -185,8 +185,9 @@ class CtrlC:
 
     def _repeat(self, action: Callable[[], object], once: bool) -> None:
         """Run the action. A frame of its own: from 3.12 on the jump back of a loop is outside of a `try` around it."""
-        self._times.put(self._random.uniform(0, LONGEST))
-        self._armed = True
+        after = self._random.uniform(0, LONGEST)
+        self._armed = True  # first: on a busy machine the other thread may be through before this one goes on
+        self._times.put(after)
         action()
         while not (once or self._came):
             action()
