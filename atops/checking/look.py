@@ -198,7 +198,7 @@ def _task_of(step: Any) -> Any:
 
 
 def _given_name(task: Any) -> str:
-    """Return what the program calls a task; empty where nobody has named it."""
+    """Return the name that the program has given a task; "" where it has given none."""
     name = task.get_name() if isinstance(task, asyncio.Task) else ""
     return "" if UNNAMED.fullmatch(name) else str(name)
 
