@@ -20,7 +20,7 @@ from atops.device.native.toolchain import Toolchain
 from atops.kernels.cxx.tokens import unescaped
 from atops.kernels.source.diagnostics import SourceText
 
-__all__ = ("ONLY", "Texts", "outside", "read_outside", "system_folders")
+__all__ = ("ONLY", "Texts", "names_included", "outside", "read_outside", "system_folders")
 
 ONLY = "only headers of the language and texts of the program are read; headers= and -I name more"
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
@@ -51,6 +51,11 @@ def outside(text: str, names: Collection[str], folder: str = "") -> list[tuple[i
         (each.start(), f"the pragma {each[1]} is not there for programs: {ONLY}") for each in _PRAGMA.finditer(spliced)
     ]
     return sorted((spliced.count("\n", 0, at) + bisect_right(ends, at) + 1, message) for at, message in found)
+
+
+def names_included(text: str) -> list[str]:
+    """Return the names of files that a text includes, by `#include` with the name itself."""
+    return [each[1] if each[1] is not None else each[2] for each in _NAME.finditer("".join(_SPLICE.split(text)))]
 
 
 def _named(text: str, names: Collection[str], folder: str) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,7 @@ from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain
 from atops.kernels.cxx.columns import Columns
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.messages import take
-from atops.kernels.cxx.reading import ONLY, Texts, outside, read_outside
+from atops.kernels.cxx.reading import ONLY, Texts, names_included, outside, read_outside
 from atops.kernels.cxx.registration import MAIN, CxxKernel, Rewritten
 from atops.kernels.cxx.rewrite import rewrite
 from atops.kernels.cxx.tokens import spelled
@@ -70,7 +70,6 @@ _CHIPS = re.compile(
     r'(?P<name>(?:(?:krt|acore|common|tcle|tops|include/common)/[\w./]+|sip\d+intrin\.h))[>"]', re.MULTILINE,
 )  # fmt: skip
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z]\w*)", re.MULTILINE)
-_INCLUDES = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^<>"\n]+)[>"]', re.MULTILINE)
 _MARKER = re.compile(r'^(# \d+ ")([^"\n<]*/[^"\n]*)"', re.MULTILINE)  # of a file that was found through a folder
 
 
@@ -251,11 +250,15 @@ def _keep_apart(texts: Texts, names: list[str], folder: Path) -> None:
     hidden = [each for each in dict.fromkeys([*names, *_DEFINED.findall(whole)]) if each != "NDEBUG"]
     before = "".join(f'#pragma push_macro("{each}")\n#undef {each}\n' for each in hidden)
     after = "".join(f'#pragma pop_macro("{each}")\n' for each in hidden)
-    ours = {each.relative_to(INCLUDE).as_posix() for each in INCLUDE.rglob("*.h")} if hidden else set()
-    for name in dict.fromkeys([*_INCLUDES.findall(whole), "atops/elementwise.h"]) if hidden else ():
-        if name in ours:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(f"#pragma once\n{before}#include_next <{name}>\n{after}")
+    for name in _headers().intersection([*names_included(whole), "atops/elementwise.h"]) if hidden else ():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"#pragma once\n{before}#include_next <{name}>\n{after}")
+
+
+@cache
+def _headers() -> frozenset[str]:
+    """Return the names of our headers, by which texts include them."""
+    return frozenset(each.relative_to(INCLUDE).as_posix() for each in INCLUDE.rglob("*.h"))
 
 
 def _reads_others(preprocessed: str, texts: Texts, log: DiagnosticLog, toolchain: Toolchain, apart: str) -> bool:
