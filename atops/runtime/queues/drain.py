@@ -72,7 +72,7 @@ class DrainedQueue(StreamQueue):
         error: AtopsError | None = None
         while True:
             waiters, left = None, left - 1
-            if not lock.acquire(False):
+            if not lock.acquire(False):  # the usual case without a frame
                 take_patiently(lock)
             try:
                 queue = self._queue
@@ -146,7 +146,7 @@ class DrainedQueue(StreamQueue):
                 error = None
                 command = item.command
                 if not execute[command.__class__](command, item):
-                    if not board.stall.looking:
+                    if not board.stall.looking:  # as above
                         board.stall.look_later()
                     catch_up(item)
                     return
