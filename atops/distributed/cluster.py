@@ -81,7 +81,7 @@ def sendable(what: str, value: object, parts: Iterator[tuple[str, object]]) -> b
         raise InvalidType(f"{what} cannot be sent to a worker: {error}") from error
 
 
-async def result_of(future: Future) -> Any:
+async def result_of(future: Future) -> object:
     """Return a result. A cancellation ends this wait alone: one task of Dask gathers results for many waits."""
     gathering = asyncio.ensure_future(future.result())
     gathering.add_done_callback(_look_at)

@@ -137,7 +137,7 @@ class _Work:
                 await asyncio.wait_for(run, MOST_SECONDS)
 
 
-class ClusterPipeline(ChunkWindow[Any]):
+class ClusterPipeline(ChunkWindow[Any, tuple[int, Future]]):
     """What `pipeline` returns for an asynchronous client: an async iterator and an async context manager."""
 
     def __init__(self, source: object, job: Job, client: Client, in_flight: int | None) -> None:
@@ -159,11 +159,11 @@ class ClusterPipeline(ChunkWindow[Any]):
             self.in_flight = most
         return await super()._next_chunk()
 
-    def _begin(self, chunk: object) -> object:
+    def _begin(self, chunk: object) -> tuple[int, Future]:
         """Submit a chunk."""
         return self._started, self._work.submit(self._started, chunk)
 
-    async def _arrived(self, outcome: Any) -> Any:
+    async def _arrived(self, outcome: tuple[int, Future]) -> object:
         """Return a result."""
         index, future = outcome
         try:
@@ -172,20 +172,19 @@ class ClusterPipeline(ChunkWindow[Any]):
         finally:
             future.release()
 
-    async def _over(self, outcome: Any) -> None:
+    async def _over(self, outcome: tuple[int, Future]) -> None:
         """Wait until a chunk is done, or has failed."""
         with suppress(CancelledError):  # which the result tells
             await outcome[1].exception()
 
-    def _is_over(self, outcome: Any) -> bool:
+    def _is_over(self, outcome: tuple[int, Future]) -> bool:
         """Whether a chunk is done, or has failed."""
         return bool(outcome[1].done())
 
     def _drop(self) -> None:
         """Let go of the chunks: those that no worker has begun are forgotten."""
-        each: Any
-        for each in self._window:
-            each[1].release()
+        for _, future in self._window:
+            future.release()
 
     async def _dropped(self) -> None:
         """Wait until the workers have ended what they had of it. A cancellation is raised once they have."""
@@ -215,7 +214,7 @@ class PlainPipeline(Iterator[Any]):
         if not isinstance(source, Iterable):
             cure = "an async source needs Client(asynchronous=True)" if isinstance(source, AsyncIterable) else ""
             raise InvalidType(f"the source {source!r} is not iterable; {cure or 'expected an iterable of arrays'}")
-        self._source: Any = iter(source)
+        self._source = iter(source)
         self._work = _Work(client, job)
         self.in_flight = in_flight
         self._window: deque[tuple[int, Future]] = deque()
@@ -305,7 +304,7 @@ class PlainPipeline(Iterator[Any]):
                 self._source.close()
 
 
-def _parts(name: str, stage: Any) -> Iterator[tuple[str, object]]:
+def _parts(name: str, stage: Stage) -> Iterator[tuple[str, object]]:
     """Return what a stage refers to, for a message: the names that it has from outside, then itself."""
     function = inspect.unwrap(getattr(stage, "func", stage))  # of a partial
     if inspect.isfunction(function):

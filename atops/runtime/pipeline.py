@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy.typing as npt
 
@@ -26,6 +26,7 @@ from atops.runtime.stream import Stream, queue_of
 __all__ = ("Fetched", "Pipeline", "Stage", "check_stages", "pipeline", "through")
 
 Stage = Callable[[Stream, Any], Any]
+Outcome: TypeAlias = "Completion | tuple[Outcome, ...]"  # what a result is waited for by
 T = TypeVar("T")
 U = TypeVar("U")
 A = TypeVar("A")
@@ -156,7 +157,7 @@ def check_stages(stages: tuple[Stage, ...]) -> None:
             raise InvalidType(f"the stage {stage!r} is a coroutine function; a stage is a def, which enqueues")
 
 
-class Pipeline(ChunkWindow[T_co], Collectable):
+class Pipeline(ChunkWindow[T_co, Outcome], Collectable):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
     def __init__(
@@ -187,11 +188,11 @@ class Pipeline(ChunkWindow[T_co], Collectable):
         streams, stages = len(self._streams), len(self._stages)
         return f"<Pipeline of {stages} stages over {streams} streams on device {self._device.ordinal}, {self._state}>"
 
-    def _begin(self, chunk: object) -> object:
+    def _begin(self, chunk: object) -> Outcome:
         """Enqueue everything that happens to a chunk."""
         return through(self._streams[self._started % len(self._streams)], self._stages, chunk, self._site)
 
-    async def _arrived(self, outcome: Any) -> Any:
+    async def _arrived(self, outcome: Outcome) -> Any:
         """Return what was fetched. Raises what failed."""
         if isinstance(outcome, tuple):
             return tuple([await self._arrived(each) for each in outcome])
@@ -201,7 +202,7 @@ class Pipeline(ChunkWindow[T_co], Collectable):
             outcome.queue.raise_error()  # what failed, rather than that the fetch was skipped for it
             raise
 
-    async def _over(self, outcome: object) -> None:
+    async def _over(self, outcome: Outcome) -> None:
         """Wait until it is fetched, or the fetch has failed."""
         for each in outcome if isinstance(outcome, tuple) else (outcome,):
             if isinstance(each, tuple):
@@ -210,11 +211,11 @@ class Pipeline(ChunkWindow[T_co], Collectable):
                 with standing(each.queue.board.tracer, each.seq):
                     await current_loop_adapter().park(each)
 
-    def _is_over(self, outcome: Any) -> bool:
+    def _is_over(self, outcome: Outcome) -> bool:
         """Whether waiting for what `through` enqueued would take no time."""
         if isinstance(outcome, tuple):
             return all(map(self._is_over, outcome))
-        return bool(outcome.over)
+        return outcome.over
 
     def _drop(self) -> None:
         """Abort the streams, which frees what they have allocated."""
@@ -234,7 +235,7 @@ class Pipeline(ChunkWindow[T_co], Collectable):
 
 def through(
     stream: Stream, stages: Sequence[Stage], chunk: object, site: Site, ends: list[int] | None = None
-) -> object:
+) -> Outcome:
     """Enqueue on a stream all that happens to a chunk, frees too. Returns what its result is waited for by.
 
     `site` is where this was asked for. `ends` takes the number of the driver's newest command after the upload, and
@@ -262,7 +263,7 @@ def through(
     return outcome
 
 
-def _fetched(stream: Stream, value: object) -> object:
+def _fetched(stream: Stream, value: object) -> Outcome:
     """Enqueue fetching what the last stage returned."""
     if isinstance(value, tuple | list):
         return tuple(_fetched(stream, each) for each in value)

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from types import GeneratorType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, StreamAborted
 from atops.base.log_fields import said_of
@@ -21,6 +22,7 @@ from atops.base.waiting.source_reader import SourceReader
 __all__ = ("ChunkWindow", "check_count")
 
 T_co = TypeVar("T_co", covariant=True)
+Outcome = TypeVar("Outcome")  # what stands for a result
 
 
 def check_count(what: str, count: object) -> None:
@@ -31,7 +33,7 @@ def check_count(what: str, count: object) -> None:
         raise InvalidValue(f"{what} is {count!r}; expected at least 1")
 
 
-class ChunkWindow(AsyncIterator[T_co]):
+class ChunkWindow(AsyncIterator[T_co], Generic[T_co, Outcome]):
     """Takes chunks from a source, has work begun for each, and gives the results in order.
 
     Inside `async with` a task takes chunks while the consumer is busy; without it they are taken while a result is
@@ -50,9 +52,9 @@ class ChunkWindow(AsyncIterator[T_co]):
         if running_loop_adapter() is None:
             raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
-        self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
+        self._source = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
         self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
-        self._window: deque[object] = deque()  # what stands for the results, in order
+        self._window: deque[Outcome] = deque()  # of the results, in order
         self._started = 0
         self._given = 0  # chunks that the consumer has taken
         self._arriving = 0  # results that tasks wait for: as many as there are consumers, mostly one
@@ -62,24 +64,24 @@ class ChunkWindow(AsyncIterator[T_co]):
         self._feeding = False  # a task of its own reads the source
         self._feeder = anyio.CancelScope()
         self._news = anyio.Event()  # the window, the room in it or the source's end changed
-        self._tasks: Any = None
+        self._tasks: TaskGroup | None = None  # while inside `async with`
 
     # ---- what a subclass has
 
     @abstractmethod
-    def _begin(self, chunk: object) -> object:
+    def _begin(self, chunk: object) -> Outcome:
         """Start what happens to a chunk, without waiting. Returns what stands for its result."""
 
     @abstractmethod
-    async def _arrived(self, outcome: Any) -> Any:
+    async def _arrived(self, outcome: Outcome) -> T_co:
         """Return a result. Raises what it failed with."""
 
     @abstractmethod
-    async def _over(self, outcome: object) -> None:
+    async def _over(self, outcome: Outcome) -> None:
         """Wait until a result is there, or will never be."""
 
     @abstractmethod
-    def _is_over(self, outcome: object) -> bool:
+    def _is_over(self, outcome: Outcome) -> bool:
         """Whether waiting for a result would take no time."""
 
     @abstractmethod
@@ -116,6 +118,7 @@ class ChunkWindow(AsyncIterator[T_co]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        assert self._tasks is not None, "inside `async with`"
         self._tasks.cancel_scope.cancel()
         try:
             await self._tasks.__aexit__(None, None, None)  # the block's own error is not the feeder's: no group of one
@@ -179,7 +182,7 @@ class ChunkWindow(AsyncIterator[T_co]):
             raise IllegalState("the pipeline is closed")
         try:
             if await self._fill():
-                return await self._take()  # type: ignore[no-any-return]  # what the stages said
+                return await self._take()
         except StreamAborted:
             if not self._closed:
                 await self._end()
@@ -193,7 +196,7 @@ class ChunkWindow(AsyncIterator[T_co]):
         await checkpoint()
         raise StopAsyncIteration
 
-    async def _take(self) -> Any:
+    async def _take(self) -> T_co:
         self._arriving += 1
         try:
             result = await self._arrived(self._window.popleft())
