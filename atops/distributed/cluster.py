@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import Any
 
 import cloudpickle
 from distributed import Client, Future, KilledWorker

@@ -6,8 +6,9 @@ What waits for what is as in TOPS (`atops.tops.functions.copy`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from inspect import unwrap
-from typing import Any, Final
+from typing import Final
 
 from atops.base.result_codes import Result
 from atops.bridge.arguments import size_of, whole
@@ -26,11 +27,11 @@ __all__ = (
     "hipMemsetD32Async",
 )  # fmt: skip
 
-COPIES: Final[Any] = {
+COPIES: Final[Mapping[str, Callable[..., Wait | None]]] = {
     each.__name__: unwrap(each)
     for each in (
         tops.topsMemcpy, tops.topsMemcpyAsync, tops.topsMemcpyWithStream, tops.topsMemcpyHtoD, tops.topsMemcpyDtoH,
-        tops.topsMemcpyHtoDAsync, tops.topsMemcpyDtoHAsync, peer.topsMemcpyPeer, peer.topsMemcpyPeerAsync,
+        tops.topsMemcpyHtoDAsync, tops.topsMemcpyDtoHAsync,
     )
 }  # fmt: skip
 
@@ -131,7 +132,7 @@ def hipMemcpyPeer(dst: int, dstDeviceId: int, src: int, srcDeviceId: int, sizeBy
 
     InvalidDevice; InvalidValue: a pointer that is not on its device, a range that leaves its allocation, an overlap.
     """
-    work: Work[None] = COPIES["topsMemcpyPeer"](dst, dstDeviceId, src, srcDeviceId, sizeBytes)
+    work: Work[None] = unwrap(peer.topsMemcpyPeer)(dst, dstDeviceId, src, srcDeviceId, sizeBytes)
     return work
 
 
@@ -140,4 +141,4 @@ def hipMemcpyPeerAsync(
     dst: int, dstDeviceId: int, src: int, srcDevice: int, sizeBytes: int, stream: int | None = 0
 ) -> None:
     """As hipMemcpyPeer, in the order of a stream. InvalidHandle."""
-    COPIES["topsMemcpyPeerAsync"](dst, dstDeviceId, src, srcDevice, sizeBytes, stream)
+    unwrap(peer.topsMemcpyPeerAsync)(dst, dstDeviceId, src, srcDevice, sizeBytes, stream)

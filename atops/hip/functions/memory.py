@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import unwrap
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -32,14 +32,6 @@ hipHostMalloc = derived(tops.topsHostMalloc)
 hipHostFree = derived(tops.topsHostFree)
 hipHostGetFlags = derived(tops.topsHostGetFlags)
 hipMemGetInfo = derived(tops.topsMemGetInfo)
-
-FUNCTIONS: Final[Any] = {
-    each.__name__: unwrap(each)
-    for each in (
-        tops.topsHostGetDevicePointer, tops.topsHostRegister, tops.topsHostUnregister, tops.topsPointerGetAttributes,
-        tops.topsPointerGetAttribute,
-    )
-}  # fmt: skip
 
 
 @call
@@ -75,7 +67,7 @@ def hipHostRegister(hostPtr: object, sizeBytes: int, flags: int) -> None:
     null, read-only or not memory, size 0 or too large, other flags; HostMemoryAlreadyRegistered: some of it is;
     NotSupported: hipHostRegisterIoMemory.
     """
-    FUNCTIONS["topsHostRegister"](hostPtr, sizeBytes, flags)
+    unwrap(tops.topsHostRegister)(hostPtr, sizeBytes, flags)
 
 
 @call
@@ -84,7 +76,7 @@ def hipHostUnregister(hostPtr: object) -> Work[None]:
 
     InvalidValue: null, or not a pointer; HostMemoryNotRegistered: hipHostRegister was not called for it.
     """
-    work: Work[None] = FUNCTIONS["topsHostUnregister"](hostPtr)
+    work: Work[None] = unwrap(tops.topsHostUnregister)(hostPtr)
     return work
 
 
@@ -94,7 +86,7 @@ def hipHostGetDevicePointer(hstPtr: object, flags: int) -> int:
 
     InvalidValue: other memory, or flags that are not 0.
     """
-    address: int = FUNCTIONS["topsHostGetDevicePointer"](hstPtr, flags)
+    address: int = unwrap(tops.topsHostGetDevicePointer)(hstPtr, flags)
     return address
 
 
@@ -111,7 +103,7 @@ def hipPointerGetAttributes(ptr: object) -> hipPointerAttribute_t:
     Host memory tells the device that was current when it was allocated or registered, and both its pointers.
     InvalidValue: null, or memory that the runtime does not know.
     """
-    known = FUNCTIONS["topsPointerGetAttributes"](ptr)
+    known = unwrap(tops.topsPointerGetAttributes)(ptr)
     kind = KINDS.get(known.memoryType, hipMemoryType.hipMemoryTypeDevice)
     return hipPointerAttribute_t(
         kind, known.device, known.device_pointer, known.host_pointer, known.isManaged, known.allocationFlags
@@ -137,7 +129,7 @@ def hipPointerGetAttribute(data: object, attribute: hipPointer_attribute, ptr: o
     memory), or one of contexts, tokens and pools.
     """
     which = member(hipPointer_attribute, attribute, "attribute")
-    value = FUNCTIONS["topsPointerGetAttribute"](which, ptr)
+    value = unwrap(tops.topsPointerGetAttribute)(which, ptr)
     if which is hipPointer_attribute.HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:
         value = KINDS.get(value, hipMemoryType.hipMemoryTypeDevice)
     value_into(data, value, 4 if which in NARROW else 8, "data")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from inspect import unwrap
-from typing import Any, Final, Never
+from typing import Final, Never
 
 import numpy as np
 
@@ -36,7 +36,7 @@ __all__ = (
 H2D: Final = hipMemcpyKind.hipMemcpyHostToDevice
 D2H: Final = hipMemcpyKind.hipMemcpyDeviceToHost
 Symbol = Variable | str
-COPIES: Final[Any] = {
+COPIES: Final[Mapping[str, Callable[..., Wait | None]]] = {
     each.__name__: unwrap(each)
     for each in (
         tops.topsMemcpyToSymbol, tops.topsMemcpyToSymbolAsync, tops.topsMemcpyFromSymbol,

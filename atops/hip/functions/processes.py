@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import unwrap
-from typing import Any, Final
+from typing import Final
 
 from atops.base.errors import InvalidType
 from atops.base.result_codes import Result
@@ -20,14 +20,6 @@ __all__ = (
 
 NO_POINTER: Final = {Result.InvalidDevicePointer: Result.InvalidHandle}
 NO_EVENT: Final = {Result.InvalidHandle: Result.InvalidValue, Result.MapFailed: Result.InvalidValue}
-FUNCTIONS: Final[Any] = {
-    each.__name__: unwrap(each)
-    for each in (
-        tops.topsIpcGetMemHandle, tops.topsIpcOpenMemHandle, tops.topsIpcCloseMemHandle, tops.topsIpcGetEventHandle,
-        tops.topsIpcOpenEventHandle,
-    )
-}  # fmt: skip
-
 
 def _bytes(handle: object, kind: type[hipIpcMemHandle_t] | type[hipIpcEventHandle_t]) -> bytes:
     """Return the bytes of a handle: of the struct, or as they came from another process."""
@@ -47,7 +39,7 @@ def hipIpcGetMemHandle(handle: hipIpcMemHandle_t, devPtr: int) -> None:
     InvalidValue: `handle` is no hipIpcMemHandle_t; OutOfMemory: no descriptor is left.
     """
     into = instance(handle, hipIpcMemHandle_t, "handle")
-    into.reserved = FUNCTIONS["topsIpcGetMemHandle"](devPtr).reserved
+    into.reserved = unwrap(tops.topsIpcGetMemHandle)(devPtr).reserved
 
 
 @call.instead(NO_POINTER)
@@ -59,7 +51,7 @@ def hipIpcOpenMemHandle(handle: hipIpcMemHandle_t, flags: int) -> int:
     MapFailed: its board is another, or no descriptor is left; InvalidValue: other flags.
     """
     flags_in(flags, hipIpcMemLazyEnablePeerAccess)
-    opened: int = FUNCTIONS["topsIpcOpenMemHandle"](_bytes(handle, hipIpcMemHandle_t), 0)
+    opened: int = unwrap(tops.topsIpcOpenMemHandle)(_bytes(handle, hipIpcMemHandle_t), 0)
     return opened
 
 
@@ -69,7 +61,7 @@ def hipIpcCloseMemHandle(devPtr: int) -> None:
 
     InvalidHandle: another pointer, or closed as often as opened.
     """
-    FUNCTIONS["topsIpcCloseMemHandle"](devPtr)
+    unwrap(tops.topsIpcCloseMemHandle)(devPtr)
 
 
 @made_or_given(hipIpcEventHandle_t)
@@ -83,7 +75,7 @@ def hipIpcGetEventHandle(handle: hipIpcEventHandle_t, event: int) -> None:
     no hipIpcEventHandle_t; InvalidHandle: null, or a dead handle; OutOfMemory: no descriptor is left.
     """
     into = instance(handle, hipIpcEventHandle_t, "handle")
-    into.reserved = FUNCTIONS["topsIpcGetEventHandle"](event).reserved
+    into.reserved = unwrap(tops.topsIpcGetEventHandle)(event).reserved
 
 
 @call.instead(NO_EVENT)
@@ -92,5 +84,5 @@ def hipIpcOpenEventHandle(handle: hipIpcEventHandle_t) -> int:
 
     InvalidValue: forged, the event destroyed, its process ended; InvalidContext: of this very process.
     """
-    opened: int = FUNCTIONS["topsIpcOpenEventHandle"](_bytes(handle, hipIpcEventHandle_t))
+    opened: int = unwrap(tops.topsIpcOpenEventHandle)(_bytes(handle, hipIpcEventHandle_t))
     return opened

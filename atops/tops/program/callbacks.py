@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import atops.tops as tops
@@ -24,11 +24,11 @@ from atops.tops.header import enumerations, error_codes, structs
 from atops.tops.header.cxx import HANDLES
 from atops.tops.header.functions import FUNCTIONS
 from atops.tops.program import compiling, launching
-from atops.tops.program.lines import CallLines
+from atops.tops.program.lines import Callback, CallLines
 
 __all__ = ("add_variables", "callbacks", "memory_of", "supported")
 
-NUMBERS: dict[str, Any] = {
+NUMBERS: Mapping[str, type[ctypes._SimpleCData[Any]]] = {
     "int": ctypes.c_int, "unsigned": ctypes.c_uint, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t,
     "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "float": ctypes.c_float,
     "int64_t": ctypes.c_int64, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64, "uint8_t": ctypes.c_uint8,
@@ -37,7 +37,6 @@ NUMBERS: dict[str, Any] = {
 POINTERS = frozenset((*HANDLES, "topsDeviceptr_t", "void *", "const void *"))
 OF_KERNELS = frozenset(("func", "f", "function_address"))  # pointers to functions
 SIZE = "sizeBytes"  # of the memory at each plain pointer of a function
-Callback = Callable[..., Any]
 
 
 class _Dim3(ctypes.Structure):
@@ -47,7 +46,7 @@ class _Dim3(ctypes.Structure):
 _kept: dict[str, ctypes.Array[ctypes.c_char]] = {}  # texts that C has pointers to
 
 
-def callbacks(lines: CallLines) -> tuple[list[Any], Any]:
+def callbacks(lines: CallLines) -> tuple[list[ctypes._CFunctionType], ctypes.Array[ctypes.c_void_p]]:
     """Return the callbacks, and the table of their addresses, in the order of the functions."""
     made = [_callback(function, lines) for function in FUNCTIONS.values()]
     return made, (ctypes.c_void_p * len(made))(*[ctypes.cast(each, ctypes.c_void_p).value for each in made])
@@ -59,7 +58,7 @@ def supported(function: Function) -> bool:
     return function.name in _SPECIAL or (None not in types and all(map(_written_by, function.results)))
 
 
-def _callback(function: Function, lines: CallLines) -> Any:
+def _callback(function: Function, lines: CallLines) -> ctypes._CFunctionType:
     types = [_type_of(each, each in function.results) for each in function.declared]
     result = ctypes.c_void_p if function.returns.startswith("const char") else ctypes.c_int
     body = _SPECIAL.get(function.name)
@@ -68,7 +67,7 @@ def _callback(function: Function, lines: CallLines) -> Any:
     return ctypes.CFUNCTYPE(result, *[each or ctypes.c_void_p for each in types])(_guarded(function, body, lines))
 
 
-def _type_of(parameter: CParameter, out: bool) -> Any:
+def _type_of(parameter: CParameter, out: bool) -> type[ctypes._CDataType] | None:
     """Return the type of ctypes; None where there is none."""
     name = parameter.type.removeprefix("enum ").removeprefix("struct ")
     if out or name in POINTERS:
@@ -92,7 +91,7 @@ def _type_of(parameter: CParameter, out: bool) -> Any:
 def _guarded(function: Function, body: Callback, lines: CallLines) -> Callback:
     """Let nothing come out into C."""
 
-    def called(*given: object) -> Any:
+    def called(*given: object) -> object:
         try:
             with lines.asking():
                 return body(*given)
@@ -116,11 +115,11 @@ def _refused(function: Function) -> Callback:
 
 
 def _called(function: Function) -> Callback:
-    python: Any = getattr(tops, function.name)
+    python: Callback = getattr(tops, function.name)
     names = [each.name for each in function.declared]
     outs = {each.name: each for each in function.results}
 
-    def called(*given: Any) -> Any:
+    def called(*given: Any) -> int:
         values = dict(zip(names, given, strict=True))
         if outs and function.returns == "topsError_t" and not any(values[name] for name in outs):
             code = tops.topsError_t.topsErrorInvalidValue
@@ -140,7 +139,7 @@ def _called(function: Function) -> Callback:
     return called
 
 
-def _python_of(parameter: CParameter, values: dict[str, Any]) -> Any:
+def _python_of(parameter: CParameter, values: Mapping[str, Any]) -> object:
     """Return what Python's function takes for an argument."""
     value = values[parameter.name]
     if parameter.type == "const void *" and parameter.name in OF_KERNELS:
@@ -156,7 +155,7 @@ def _python_of(parameter: CParameter, values: dict[str, Any]) -> Any:
     return 0 if value is None else value
 
 
-def memory_of(address: int | None, size: int | None) -> Any:
+def memory_of(address: int | None, size: int | None) -> int | ctypes.Array[ctypes.c_char] | None:
     """Return the memory at an address: itself where the runtime knows it, else host memory of so many bytes."""
     if not address or not size:
         return address or None
@@ -177,7 +176,7 @@ def _written_by(parameter: CParameter) -> bool:
     ) or hasattr(enumerations, name)  # fmt: skip
 
 
-def _write(parameter: CParameter, address: int, result: Any, values: dict[str, Any]) -> None:
+def _write(parameter: CParameter, address: int, result: Any, values: Mapping[str, Any]) -> None:
     """Store a result where C wants it."""
     name = parameter.type.removesuffix("*").strip()
     if isinstance(result, Struct):
@@ -211,7 +210,7 @@ def _add_callback(stream: int | None, callback: int, user_data: int | None, flag
     def ended(which: int, code: int, data: object) -> None:
         function(which, int(code), data)
 
-    add: Any = tops.topsStreamAddCallback
+    add: Callback = tops.topsStreamAddCallback
     return int(add(stream or 0, ended, user_data, flags)[0])
 
 
@@ -237,14 +236,14 @@ def _handle(stream: int | None) -> int:
 
 def _to_symbol(symbol: int, source: int, size: int, offset: int, kind: int, *stream: int | None) -> int:
     variable, behind = _symbol(symbol)
-    copy: Any = tops.topsMemcpyToSymbolAsync if stream else tops.topsMemcpyToSymbol
+    copy: Callback = tops.topsMemcpyToSymbolAsync if stream else tops.topsMemcpyToSymbol
     streams = map(_handle, stream)
     return int(copy(variable, memory_of(source, size), size, offset + behind, tops.topsMemcpyKind(kind), *streams)[0])
 
 
 def _from_symbol(target: int, symbol: int, size: int, offset: int, kind: int, *stream: int | None) -> int:
     variable, behind = _symbol(symbol)
-    copy: Any = tops.topsMemcpyFromSymbolAsync if stream else tops.topsMemcpyFromSymbol
+    copy: Callback = tops.topsMemcpyFromSymbolAsync if stream else tops.topsMemcpyFromSymbol
     streams = map(_handle, stream)
     return int(copy(memory_of(target, size), variable, size, offset + behind, tops.topsMemcpyKind(kind), *streams)[0])
 
@@ -266,7 +265,7 @@ def _symbol_size(out: int, symbol: int) -> int:
 
 def _device_pointer(out: int, pointer: int | None, flags: int) -> int:
     """Answer the host's own pointer, which kernels take: what a structure of arguments holds is looked at by none."""
-    get: Any = tops.topsHostGetDevicePointer
+    get: Callback = tops.topsHostGetDevicePointer
     code, _ = get(pointer or 0, flags)
     if not code:
         ctypes.c_void_p.from_address(out).value = pointer

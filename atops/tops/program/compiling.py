@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from typing import SupportsInt
 
 import atops.tops as tops
 from atops.kernels.programs.image import HEADER_BYTES, image_size
 from atops.tops.program.launching import words_at
+from atops.tops.program.lines import Callback
 
 __all__ = ("CALLS",)
-
-Callback = Callable[..., Any]
 
 
 def _text_at(address: int | None) -> bytes | None:
     return None if not address else ctypes.string_at(address)
 
 
-def _store(target: int | None, answer: tuple[Any, ...]) -> int:
+def _store(target: int | None, answer: tuple[int, SupportsInt]) -> int:
     code, handle = answer
     if not code and target:
         ctypes.c_void_p.from_address(target).value = int(handle)
@@ -30,12 +28,12 @@ def _create(
     out: int | None, source: bytes | None, name: bytes | None, count: int, headers: int | None, names: int | None
 ) -> int:  # fmt: skip
     texts, called = ([_text_at(each) for each in words_at(array, count)] for array in (headers, names))
-    made: Any = tops.topsrtcCreateProgram
+    made: Callback = tops.topsrtcCreateProgram
     return _store(out, made(source, name, count, texts, called))
 
 
 def _compile(program: int | None, count: int, options: int | None) -> int:
-    given: Any = [_text_at(each) for each in words_at(options, count)]
+    given = [_text_at(each) or b"" for each in words_at(options, count)]
     return int(tops.topsrtcCompileProgram(program or 0, count, given)[0])
 
 
@@ -74,7 +72,7 @@ def _load(out: int | None, image: int | None) -> int:
 
 
 def _load_with(out: int | None, image: int | None, count: int, options: int | None, values: int | None) -> int:
-    names: Any = list((ctypes.c_int * count).from_address(options)) if options and count else []
+    names = list((ctypes.c_int * count).from_address(options)) if options and count else []
     return _store(out, tops.topsModuleLoadDataEx(_image(image), count, names, words_at(values, count)))
 
 

@@ -7,7 +7,7 @@ are known; pointers among them are what the program has computed, and are looked
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -21,17 +21,15 @@ from atops.bridge.handles import current_board, live, register
 from atops.bridge.pointers import pinned_at
 from atops.device.chip import Chip
 from atops.device.memory.allocation import Allocation
-from atops.device.native.library import ParameterRow
+from atops.device.native.library import Dim, ParameterRow
 from atops.kernels.cxx.kernel import NativeKernel, ProgramKernel
 from atops.kernels.cxx.variables import Loaded
 from atops.kernels.kernel import Kernel
 from atops.tops.functions.launch import LoadedFunction, places_of
 from atops.tops.header.structs import dim3
-from atops.tops.program.lines import CallLines
+from atops.tops.program.lines import Callback, CallLines
 
 __all__ = ("CALLS", "FUNCTIONS", "add_kernels", "launching", "words_at")
-
-Callback = Callable[..., Any]
 
 # The program's own kernels, by the addresses of their functions.
 FUNCTIONS: dict[int, ProgramKernel] = {}
@@ -40,7 +38,7 @@ _TWINS: WeakKeyDictionary[LoadedFunction, int] = WeakKeyDictionary()
 
 def add_kernels(loaded: Loaded) -> None:
     """Let the program's kernels be launched by the addresses of their functions."""
-    library: Any = loaded.module.library
+    library = loaded.module.library
     addresses = (ctypes.c_void_p * len(loaded.module.kernels)).in_dll(library, "atops_functions")
     for address, row in zip(addresses, loaded.module.kernels, strict=True):
         kinds = [row.parameters[each] for each in range(row.count)]
@@ -100,7 +98,7 @@ def _reached() -> list[Allocation]:
     return current_board().host.live()
 
 
-def _dims(given: Any) -> dim3:
+def _dims(given: Dim) -> dim3:
     return dim3(given.x, given.y, given.z)
 
 
@@ -118,7 +116,7 @@ def _bytes_at(places: Sequence[int | None], sizes: Sequence[int]) -> bytes:
 # ---- launches with an array of pointers
 
 
-def _given(function: int | None, parameters: int | None) -> tuple[Any, list[Any]]:
+def _given(function: int | None, parameters: int | None) -> tuple[Any, list[object]]:
     """Return what is launched, and its arguments, read where the array's pointers point to."""
     kernel, launched = _known(function)
     if kernel is None:
@@ -135,7 +133,7 @@ def _given(function: int | None, parameters: int | None) -> tuple[Any, list[Any]
     ]  # fmt: skip
 
 
-def _number(data: bytes, kind: Any) -> Any:
+def _number(data: bytes, kind: np.dtype[np.generic]) -> object:
     return np.frombuffer(data, kind, 1)[0]
 
 
@@ -162,14 +160,14 @@ def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
 
 
 def _launch_kernel(
-    function: int | None, grid: object, block: object, parameters: int | None, shared: int, stream: int | None
+    function: int | None, grid: Dim, block: Dim, parameters: int | None, shared: int, stream: int | None
 ) -> int:  # fmt: skip
     launched, given = _given(function, parameters)
     return int(tops.topsLaunchKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])
 
 
 def _launch_cooperative(
-    function: int | None, grid: object, block: object, parameters: int | None, shared: int, stream: int | None
+    function: int | None, grid: Dim, block: Dim, parameters: int | None, shared: int, stream: int | None
 ) -> int:  # fmt: skip
     launched, given = _given(function, parameters)
     return int(tops.topsLaunchCooperativeKernel(launched, _dims(grid), _dims(block), given, shared, stream or 0)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -12,7 +13,10 @@ from atops.device.native.library import NativeModule
 from atops.device.native.watching import site_in
 from atops.kernels.cxx.registration import MAIN
 
-__all__ = ("CallLines",)
+__all__ = ("CallLines", "Callback")
+
+Callback = Callable[..., Any]  # of C
+
 
 DEEPEST: Final = 128  # frames, most of them the interpreter's, up to the program's innermost
 API: Final = ("topsLaunchKernel",)  # advice is in the names of what a program calls: the C-style functions

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import atops.tops as tops
 from atops.bridge.handles import current_board, current_device
@@ -30,6 +30,8 @@ __all__ = ("run_main",)
 
 PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 LINES = 1  # C's _IOLBF: what is printed comes out line by line
+T = TypeVar("T")
+
 AT_EXIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 KEPT: list[object] = []  # what C calls
 LAUNCH = ctypes.CFUNCTYPE(
@@ -61,7 +63,7 @@ def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profi
     none = Loaded(module, ())  # without a device: the calls that need one answer that
     loaded = text.on(current_device().context.chip, watched=False) if current_board().devices else none
     add_variables(text)
-    library: Any = loaded.module.library
+    library = loaded.module.library
     lines = CallLines(loaded.module)
     launch = LAUNCH(launching(loaded, lines))
     add_kernels(loaded)
@@ -84,7 +86,7 @@ def _end_with(parent: int, libc: ctypes.CDLL) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _called_in_main(name: str, call: Callable[[], Any]) -> Any:
+def _called_in_main(name: str, call: Callable[[], T]) -> T:
     """Call from a frame of Python that stands for the program's `main`: reports name it as what has asked.
 
     The line of a call is known with the detectors on; else the one that is told is where `main` begins.
@@ -94,7 +96,7 @@ def _called_in_main(name: str, call: Callable[[], Any]) -> Any:
     except OSError:
         before = ""
     text = "\n" * before.count("\n") + "def main(call): return call()"
-    space: dict[str, Any] = {}
+    space: dict[str, Callable[[Callable[[], T]], T]] = {}
     exec(compile(text, name, "exec"), space)
     return space["main"](call)
 
@@ -109,7 +111,7 @@ def _end_work() -> None:
         print(text, file=sys.stderr)
 
 
-def _finishing(libc: ctypes.CDLL, profiled: bool) -> Any:
+def _finishing(libc: ctypes.CDLL, profiled: bool) -> Callable[[object], None]:
     """Return what ends the process's traces and profile, once; a call of `exit` does it, too."""
     profile = Profile()
     if profiled:
