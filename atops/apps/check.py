@@ -12,11 +12,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from types import CodeType
-from typing import Any, get_args
+from typing import get_args
 
 from atops.base.errors import InvalidValue, UsageError
 from atops.base.options import VARIABLES
 from atops.checking.check import MOST_STEPS, Checking, StrategyName
+from atops.checking.runner import Program
 from atops.checking.search import Failure
 from atops.kernels.source.files import is_cxx_file
 from atops.runtime.schedules.host import Backend
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the report as JSON")
 
 
-def main(arguments: Any) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Check a program. Returns 0, 1 if it fails, 2 for bad input, 3 if it cannot be told."""
     with _detecting(arguments.detect):
         return _checked(arguments)
@@ -78,7 +79,7 @@ def _detecting(asked: bool | None) -> Iterator[None]:
             os.environ.pop(variable, None)
 
 
-def _checked(arguments: Any) -> int:
+def _checked(arguments: argparse.Namespace) -> int:
     path, name = _split(arguments.script)
     try:
         program = program_of(path, name)
@@ -100,7 +101,7 @@ def _checked(arguments: Any) -> int:
     return 0 if report else FAILED if report.verdict == "failed" else INCONCLUSIVE
 
 
-def _repeating(arguments: Any, schedule: str, failure: Failure | None) -> str:
+def _repeating(arguments: argparse.Namespace, schedule: str, failure: Failure | None) -> str:
     """Return the command that runs a schedule again, with all else as it was; the whole check for different results."""
     words = ["python", "-m", "atops", "check", arguments.script, "--strategy"]
     if failure is not None and failure.kind == "different results":  # of two runs: one has nothing to be compared with
@@ -117,7 +118,7 @@ def _repeating(arguments: Any, schedule: str, failure: Failure | None) -> str:
     return shlex.join(words)
 
 
-def program_of(path: str, name: str) -> Any:
+def program_of(path: str, name: str) -> Program:
     """Return a function of a script, or one that runs all of it, named after the file, for no name.
 
     The script's folder is where it imports from. Raises UsageError for a C++ program, OSError, SyntaxError,
@@ -145,7 +146,7 @@ def _split(script: str) -> tuple[str, str]:
     return (path, name) if colon and name.isidentifier() and not os.path.exists(script) else (script, "")
 
 
-def _script(code: CodeType, path: str) -> Any:
+def _script(code: CodeType, path: str) -> Program:
     """Return a function that runs a script as its own main program."""
 
     def program() -> None:
@@ -162,10 +163,10 @@ def _script(code: CodeType, path: str) -> Any:
     return program
 
 
-def _function(path: str, name: str) -> Any:
+def _function(path: str, name: str) -> Program:
     """Return a function of a script, which is run once, with another name than a main program's."""
     with contextlib.redirect_stdout(io.StringIO()):
-        found = runpy.run_path(path, run_name="__atops_check__").get(name)
+        found: object = runpy.run_path(path, run_name="__atops_check__").get(name)
     if not callable(found):
         raise InvalidValue(f"{path} has no function {name!r}")
     return found

@@ -82,7 +82,7 @@ def running_task() -> object:
         return None
 
 
-def _task_of(error: LastError[Any]) -> object:
+def _task_of(error: LastError[C]) -> object:
     return None if error.owner is None else error.owner()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from distributed import Client
 
@@ -18,6 +18,8 @@ from atops.runtime.stream_reports import StreamStatistics
 from atops.trace.join import join
 
 __all__ = ("ClusterBoard", "ClusterStatistics", "WorkerBoard", "board")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ class ClusterBoard:
         with reaching(self._client, "the board of the cluster"):
             await self._client.unregister_worker_plugin(NAME)
 
-    async def _asked(self, question: Any) -> dict[str, Any]:
+    async def _asked(self, question: Callable[..., T]) -> dict[str, T]:
         with reaching(self._client, "the board of the cluster"):
             await open_boards(self._client, self._options)
-            found: dict[str, Any] = await self._client.run(question)
+            found: dict[str, T] = await self._client.run(question)
         return found

@@ -31,7 +31,7 @@ class EndingTasks:
     """
 
     def __init__(
-        self, executor: InlineExecutor, close: Callable[[], Coroutine[Any, Any, object]] | None = None
+        self, executor: InlineExecutor, close: Callable[[], Coroutine[object, None, object]] | None = None
     ) -> None:
         self._executor, self._close = executor, close
 
@@ -46,7 +46,7 @@ class EndingTasks:
         error.add_note(text)
 
 
-def _end_tasks(executor: InlineExecutor, close: Callable[[], Coroutine[Any, Any, object]] | None) -> str:
+def _end_tasks(executor: InlineExecutor, close: Callable[[], Coroutine[object, None, object]] | None) -> str:
     """End the tasks of the executor's loop. Returns what is to be said of those that had to be cancelled again."""
     loop, stood, seen = executor.loop, list[str](), set[Task]()
     if not asyncio.all_tasks(loop):
@@ -109,14 +109,14 @@ def _waits_for_tasks(task: Task) -> bool:
     return isinstance(waiter, asyncio.Task) or hasattr(waiter, "_children")  # of asyncio.gather
 
 
-def _detached(task: Task) -> Callable[[asyncio.Future[Any]], object] | None:
+def _detached(task: Task) -> Callable[[asyncio.Future[object]], object] | None:
     """Return what goes on with a task once the future that it awaits is over, and have that future forget it."""
     waiter: Any = getattr(task, "_fut_waiter", None)
     for wake, _ in getattr(waiter, "_callbacks", None) or ():
         if getattr(wake, "__self__", None) is task:
             waiter.remove_done_callback(wake)
             waiter.add_done_callback(_look_at)
-            found: Callable[[asyncio.Future[Any]], object] = wake
+            found: Callable[[asyncio.Future[object]], object] = wake
             return found
     return None
 
@@ -141,7 +141,7 @@ def _close(task: Task) -> None:
         return
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
+def _look_at(future: asyncio.Future[object]) -> None:
     """Have asyncio not log an exception that nothing waits for any more."""
     if not future.cancelled():
         future.exception()

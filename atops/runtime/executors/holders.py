@@ -22,7 +22,7 @@ __all__ = ("chain_of", "holders_of")
 EXITS: Final = ("__aexit__", "__exit__")
 
 
-def chain_of(coroutine: Any) -> Iterator[tuple[Any, FrameType]]:
+def chain_of(coroutine: object) -> Iterator[tuple[object, FrameType]]:
     """Return each coroutine or generator in which a task stands, the outermost first, and its frame."""
     awaited = coroutine
     while awaited is not None:
@@ -35,7 +35,7 @@ def chain_of(coroutine: Any) -> Iterator[tuple[Any, FrameType]]:
         awaited = _part(awaited, "await") or getattr(awaited, "gi_yieldfrom", None)
 
 
-def holders_of(wanted: object, coroutines: Iterable[tuple[str, Any]]) -> list[str]:
+def holders_of(wanted: object, coroutines: Iterable[tuple[str, object]]) -> list[str]:
     """Return which of them, by name, stand in a block of what is wanted: "left took at file:line", for each."""
     found = (
         f"{name} took at {str(place).split(' in ')[0]}"
@@ -47,7 +47,7 @@ def holders_of(wanted: object, coroutines: Iterable[tuple[str, Any]]) -> list[st
     return [*dict.fromkeys(found)]
 
 
-def _blocks(running: Any) -> Iterator[tuple[object, Site]]:
+def _blocks(running: object) -> Iterator[tuple[object, Site]]:
     """Return what the blocks are of in which it stands, and where each begins; of a contextmanager's, those in it."""
     frame = _part(running, "frame")
     places = [] if frame is None else _places(frame)
@@ -57,7 +57,7 @@ def _blocks(running: Any) -> Iterator[tuple[object, Site]]:
             yield from _blocks(inner)
 
 
-def _left_by(running: Any) -> Iterator[object]:
+def _left_by(running: object) -> Iterator[object]:
     """Return the owners of the methods that leave its blocks, the outermost first."""
     exits = False  # whether the last was such a function, of whose owner the method was not made, from Python 3.14 on
     for each in gc.get_referents(running):

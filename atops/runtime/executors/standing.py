@@ -30,7 +30,7 @@ LENDER: Final = "atops ipc"  # the name of the thread that lends memory to other
 APART: Final = 0.5  # seconds between two looks: a thread about to go on has had its turn, on a busy machine too
 
 
-def frames_of(task: Any) -> tuple[FrameType | None, FrameType | None]:
+def frames_of(task: object) -> tuple[FrameType | None, FrameType | None]:
     """Return the innermost frame of the program at which a task goes on or waits, and what of a library it waits in.
 
     The task is asyncio's or trio's.
