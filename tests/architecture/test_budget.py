@@ -42,6 +42,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.hip.aio": "a public name",
     "atops.hip.functions.event": "a family of functions has a file",
     "atops.hip.functions.host": "one idea: host memory as C names it",
+    "atops.hip.functions.processes": "a family of functions has a file",
     "atops.hip.hip": "a public name",
     "atops.tops.aio": "a public name",
     "atops_widgets.magics.checking": "what a cell becomes to be checked, beside the magics of which it is one",
