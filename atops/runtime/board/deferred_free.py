@@ -260,8 +260,11 @@ def free_when_idle(
 ) -> None:
     """Free `allocation` once all work that the board, or the given stream, has now is over.
 
-    The whole board: a peer, another device's stream or a device in reset may use the memory, too.
+    The whole board: a peer, another device's stream or a device in reset may use the memory, too. Nothing where a reset
+    or the driver's close has freed it.
     """
+    if not allocation.alive:
+        return
     board = context.board
     items: list[Completion] = []
     freed: Callable[[], object] = bool
