@@ -46,7 +46,7 @@ __all__ = (
     "load_module", "private_ranges", "runtime_library",
 )  # fmt: skip
 
-VERSION = 10
+VERSION = 11
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
@@ -170,11 +170,11 @@ class Transfer(Structure):
     """A transfer of the DTE."""
 
     _fields_ = (
-        ("name", c_char_p), ("take", c_uint8), ("turn", c_uint8), ("land", c_uint8), ("phase", c_int32),
-        ("ratio", c_int32), ("value", c_uint64), ("dst", Operand), ("src", Operand), ("src_offsets", _EXTENTS),
+        ("name", c_char_p), ("take", c_uint8), ("turn", c_uint8), ("land", c_uint8), ("has_shape", c_bool),
+        ("phase", c_int32), ("ratio", c_int32), ("gcu_arch", c_int32), ("numbers_given", c_int32 * 7),
+        ("value", c_uint64), ("dst", Operand), ("src", Operand), ("src_offsets", _EXTENTS),
         ("slice_shape", _EXTENTS), ("dst_offsets", _EXTENTS), ("layout", _EXTENTS), ("low", _EXTENTS),
-        ("high", _EXTENTS), ("mid", _EXTENTS), ("has_shape", c_bool), ("numbers_given", c_int32 * 7),
-        ("gcu_arch", c_int32),
+        ("high", _EXTENTS), ("mid", _EXTENTS),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@
 
 namespace atops {
 
-constexpr uint32_t VERSION = 10;
+constexpr uint32_t VERSION = 11;
 constexpr int MOST_DIMENSIONS = 8;  // of an operand of the DTE
 
 struct Dim {
@@ -42,19 +42,29 @@ struct Operand {
 };
 
 struct Transfer {
-    const char *name;
-    Take take;
-    Turn turn;
-    Land land;
-    int32_t phase, ratio;
-    uint64_t value;  // the bits of an element
-    Operand dst, src;
+    const char *name = nullptr;
+    Take take = Take::none;
+    Turn turn = Turn::plain;
+    Land land = Land::bytes;
+    bool has_shape = false;  // slice_shape counts
+    int32_t phase = 0, ratio = 0;
+    int32_t gcu_arch = 0;  // the first that has the operation
+    int32_t numbers_given[7] = {};  // to each of the seven lists, in their order
+    uint64_t value = 0;  // the bits of an element
+    Operand dst = {}, src = {};
+    // As many numbers of each as were given; the others are never read.
     int64_t src_offsets[MOST_DIMENSIONS], slice_shape[MOST_DIMENSIONS], dst_offsets[MOST_DIMENSIONS];
     int64_t layout[MOST_DIMENSIONS];  // or strides
     int64_t low[MOST_DIMENSIONS], high[MOST_DIMENSIONS], mid[MOST_DIMENSIONS];
-    bool has_shape;  // slice_shape counts
-    int32_t numbers_given[7];  // to each of the seven lists, in the order above
-    int32_t gcu_arch;  // the first that has the operation
+
+    Transfer() = default;
+    Transfer(const Transfer &other) { *this = other; }
+    // Copy what counts: memcpy and memset, which most transfers are, have none of the lists.
+    Transfer &operator=(const Transfer &other) {
+        bool plain = other.land == Land::bytes || other.land == Land::fill;
+        __builtin_memmove(static_cast<void *>(this), &other, plain ? offsetof(Transfer, src_offsets) : sizeof other);
+        return *this;
+    }
 };
 
 // A context of the program, and what it has in flight or is configured to do.

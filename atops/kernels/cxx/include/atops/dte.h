@@ -162,7 +162,6 @@ inline void take(int64_t *to, int32_t &count, const numbers &from) {
 
 struct Description : Transfer {
     Description(Take take, Turn turn, Land land, const Operand &to) {
-        memset(static_cast<Transfer *>(this), 0, sizeof(Transfer));
         this->take = take;
         this->turn = turn;
         this->land = land;
