@@ -18,7 +18,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 from atops.base.errors import InvalidType
 
 __all__ = (
-    "NAMES", "answers", "calls_named", "cure", "import_of", "instead_of", "keywords", "methods_of",
+    "EACH_TIME", "NAMES", "answers", "calls_named", "cure", "import_of", "instead_of", "keywords", "methods_of",
     "page", "refuse_await", "refuse_keywords",
 )  # fmt: skip
 
@@ -30,14 +30,17 @@ CACHE, GET_AWAITABLE = dis.opmap["CACHE"], bytes([dis.opmap["GET_AWAITABLE"]])
 CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL"))
 COROUTINES = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
+EACH_TIME: Final = " each time: no commands are captured to be replayed"  # behind what is called instead
+
 # By the class: a name that it lacks, called or not, and what has its place.
 NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "Stream": {
         "synchronize()": "sync()", "query()": "is_done", "done()": "is_done",
         "is_ready()": "is_done", "finished": "is_done", "wait_event()": "wait(event)",
         "wait_stream()": "wait(stream)", "record_event()": "record(event)",
-        "begin_capture()": "launch(kernel, config)", "end_capture()": "launch(kernel, config)",
-        "create_graph_builder()": "launch(kernel, config)", "is_capturing": "launch(kernel, config)",
+        "begin_capture()": f"launch(kernel, config){EACH_TIME}", "end_capture()": f"launch(kernel, config){EACH_TIME}",
+        "create_graph_builder()": f"launch(kernel, config){EACH_TIME}",
+        "is_capturing": f"launch(kernel, config){EACH_TIME}",
         "memcpy()": "copy(dst, src)", "memcpy_async()": "copy(dst, src)", "copy_async()": "copy(dst, src)",
         "copy_to_device()": "upload(host)", "to_device()": "upload(host)", "put()": "upload(host)",
         "put_nowait()": "call(function)", "copy_to_host()": "fetch(array)", "get()": "fetch(array)",
@@ -213,8 +216,9 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "ElementwiseKernel": "k.kernel", "ReductionKernel": "k.kernel", "vectorize": "k.kernel",
         "cuda_jit": "k.kernel", "system": "atops.Device.all()", "Timeout": "completion.wait_sync(timeout)",
         "wait()": "completion.wait_sync(timeout)", "gather()": "asyncio.gather(completion, event)",
-        "run_coroutine_threadsafe()": "stream.create_task(coroutine)", "Graph": "stream.launch(kernel, config)",
-        "CUDAGraph": "stream.launch(kernel, config)", "ExternalEvent": "device.create_event()",
+        "run_coroutine_threadsafe()": "stream.create_task(coroutine)",
+        "Graph": f"stream.launch(kernel, config){EACH_TIME}",
+        "CUDAGraph": f"stream.launch(kernel, config){EACH_TIME}", "ExternalEvent": "device.create_event()",
         "Task": "atops.StreamTask", "create_task()": "stream.create_task(coroutine)",
         "manual_seed()": "atops.EmulatorOptions(seed=7)", "is_available()": "atops.Device.count()",
     },
@@ -416,5 +420,7 @@ def page() -> str:
         cures: dict[str, list[str]] = {}
         for name, instead in names.items():
             cures.setdefault(instead, []).append(f"`{name}`")
-        parts += [f"| {', '.join(found)} | `{instead}` |\n" for instead, found in cures.items()]
+        for instead, found in cures.items():
+            call = instead.removesuffix(EACH_TIME)
+            parts.append(f"| {', '.join(found)} | `{call}`{instead.removeprefix(call)} |\n")
     return "".join(parts)
