@@ -90,7 +90,7 @@ class Bench:
         bound.resolve(lambda allocation: True)
         return Grid(
             bound, self.chip, geometry.grid, geometry.block, shared_bytes=geometry.shared,
-            cooperative=geometry.cooperative, options=self.options, offload=offload, observer=observer,
+            cooperative=geometry.cooperative, offload=offload, observer=observer,
         )  # fmt: skip
 
     def _run_on_threads(self, grid: Grid) -> None:

@@ -421,7 +421,8 @@ class Chip:
     """
 
     __slots__ = (
-        "__weakref__", "arch", "clusters", "memory", "options", "ordinal", "print_fifo", "signals", "variables",
+        "__weakref__", "arch", "clusters", "detects", "memory", "options", "ordinal", "print_fifo", "signals",
+        "variables", "waits_move",
     )  # fmt: skip
 
     def __init__(
@@ -429,7 +430,10 @@ class Chip:
     ) -> None:
         self.arch = arch
         self.ordinal = ordinal
-        self.options = options if options is not None else EmulatorOptions(arch=arch.name)
+        self.options = options = options if options is not None else EmulatorOptions(arch=arch.name)
+        self.detects = options.detect or options.strict  # whether its launches are looked at for races
+        # Whether a transfer may be done at its await, by the thread that awaits it.
+        self.waits_move = options.dte == "wait" and not options.strict and options.workers != "sip"
         self.memory = memory
         self.clusters = _clusters(arch)
         self.signals = KernelSignals(arch.kernel_signals)

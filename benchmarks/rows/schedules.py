@@ -194,7 +194,7 @@ class _Bare:
 
         def run(chooser: Chooser) -> None:
             agenda = Agenda(chooser)
-            grid = Grid(bound, self._chip, blocks, threads, options=self._options, agenda=agenda)
+            grid = Grid(bound, self._chip, blocks, threads, agenda=agenda)
             self._clusters.submit(grid, 0, 0)
             agenda.run()
             if grid.error is not None:

@@ -75,7 +75,7 @@ def on_a_bare_grid(kernel: Kernel, config: Any, *shapes: Any, **options: Any) ->
         model = bench.grid(kernel, config, *arrays)
         grid = Grid(
             model.entry, bench.chip, model.grid_dim, model.block_dim, shared_bytes=model.shared_bytes,
-            cooperative=model.cooperative, options=bench.options, agenda=agenda, label="launch",
+            cooperative=model.cooperative, agenda=agenda, label="launch",
         )  # fmt: skip
         clusters = ClusterArray(bench.chip.clusters)
         clusters.place = lambda block: block.tasks()  # type: ignore[assignment]  # for the runtime

@@ -98,6 +98,19 @@ class Bound:
         self.finished.append(thread.linear)
 
 
+class ToldGrid(Grid):
+    """A grid that calls `told` when it is over."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, told: Callable[[Grid], None], *arguments: Any, **options: Any) -> None:
+        self.told = told
+        super().__init__(*arguments, **options)
+
+    def on_done(self) -> None:
+        self.told(self)
+
+
 class Host:
     """Chips, their schedulers, and what runs the blocks. `done` lists the grids in the order they ended."""
 
@@ -118,8 +131,8 @@ class Host:
         self, function: Callable[..., Any], blocks: Any, threads: Any = 12, device: int = 0, **options: Any
     ) -> Grid:
         """Make a grid of a kernel function, not yet submitted."""
-        return Grid(
-            Bound(function), self.chips[device], Dim3.of(blocks), Dim3.of(threads), on_done=self._on_done, **options
+        return ToldGrid(
+            self._on_done, Bound(function), self.chips[device], Dim3.of(blocks), Dim3.of(threads), **options
         )
 
     def submit(self, grid: Grid, priority: int = 0, ticket: int = 0, **options: Any) -> Grid:

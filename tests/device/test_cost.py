@@ -144,7 +144,7 @@ def test_no_schedule_changes_a_time(make: Make, blocks: int) -> None:
         agenda = Agenda(Plain() if seed is None else Random(seed))
         model = bench.grid(all_sorts, (blocks, 3), bench.upload(np.zeros(256, np.uint8)))
         grid = Grid(
-            model.entry, bench.chip, model.grid_dim, model.block_dim, options=bench.options, agenda=agenda,
+            model.entry, bench.chip, model.grid_dim, model.block_dim, agenda=agenda,
             label="launch", cost=LaunchCost(bench.chip.arch, bench.chip.ordinal, clock, 3, blocks),
         )  # fmt: skip
         clusters = ClusterArray(bench.chip.clusters)
@@ -165,7 +165,7 @@ def test_a_block_keeps_its_cluster_until_its_time_is_over(make: Make) -> None:
         agenda = Agenda(Plain())
         model = bench.grid(all_sorts, (1, 3), bench.upload(np.zeros(256, np.uint8)))
         grid = Grid(
-            model.entry, bench.chip, model.grid_dim, model.block_dim, options=bench.options, agenda=agenda,
+            model.entry, bench.chip, model.grid_dim, model.block_dim, agenda=agenda,
             cost=LaunchCost(bench.chip.arch, bench.chip.ordinal, clock, 3, 1),
         )  # fmt: skip
         clusters = ClusterArray(bench.chip.clusters)

@@ -22,7 +22,7 @@ from atops.device.exec.thread import KernelThread, Reach, Request, ThreadSlot, m
 from atops.device.memory.pieces import Pieces
 from atops.device.races.detector import BlockRaces
 
-__all__ = ("Block", "Progress", "Task", "Transfer", "serve")
+__all__ = ("AGAIN", "DONE", "PARKED", "Block", "Progress", "Task", "Transfer", "serve")
 
 
 class Progress(Enum):
@@ -31,6 +31,9 @@ class Progress(Enum):
     AGAIN = "again"  # there is more to run; step it again when others had their turn
     PARKED = "parked"  # nothing to run until `resume` is called, which may have happened already
     DONE = "done"  # it is over
+
+
+AGAIN, PARKED, DONE = Progress
 
 
 class Transfer(Protocol):
@@ -206,10 +209,11 @@ class Block:
             for thread in self.threads:
                 thread.pieces = None  # what is noted of the threads does not keep L1
         self.threads = []  # threads refer to their block; without this the two would keep each other alive
-        self.shared = {}
+        if self.shared:
+            self.shared = {}
         if self.cost is None or not self._hold():
             self.grid.block_done(self)
-        return Progress.DONE
+        return DONE
 
     def _hold(self) -> bool:
         """Keep the cluster for the time that the block took, unless its launch has failed or that is over."""

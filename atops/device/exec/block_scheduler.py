@@ -20,20 +20,19 @@ from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.os_threads import SipBlock
 from atops.device.exec.scheduled_block import ScheduledBlock
 
-__all__ = ("ClusterArray", "Gang", "GridLaunch", "match", "open_block")
+__all__ = ("ClusterArray", "Gang", "GridLaunch", "block_maker", "match")
 
 ANY = 1 << 30  # as a limit: launches of any priority
 NUMBERS = count()  # of arrays, in whose order their locks are taken
 
 
-def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
-    """Return block `linear` of a grid on a cluster, ready to be stepped as the grid's options say."""
+def block_maker(grid: Grid) -> Callable[[Grid, int, Cluster, list[Sip]], Block]:
+    """Return what makes the blocks of a grid, ready to be stepped as the grid's options say."""
     if (native := grid.entry.native) is not None:
-        return native(grid, linear, cluster, sips)
+        return native
     if grid.agenda is not None:
-        return ScheduledBlock(grid, linear, cluster, sips)
-    kind = SipBlock if grid.options.workers == "sip" else StepBlock
-    return kind(grid, linear, cluster, sips)
+        return ScheduledBlock
+    return SipBlock if grid.options.workers == "sip" else StepBlock
 
 
 def _places(mask: int) -> list[int]:
@@ -53,7 +52,7 @@ def _at_once(step: Callable[[], None], priority: int) -> None:
 class GridLaunch:
     """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
 
-    __slots__ = ("clusters", "gang", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
+    __slots__ = ("clusters", "gang", "grid", "masks", "order", "pinned", "sips", "unplaced")
 
     def __init__(
         self,
@@ -72,7 +71,6 @@ class GridLaunch:
         self.pinned = pinned
         self.gang = gang  # with whose other members it starts
         self.unplaced = range(grid.total_blocks)
-        self.held = 0  # clusters that its blocks hold now
 
     def confine(self, clusters: Sequence[int], masks: Sequence[int]) -> None:
         """Let the blocks that are not placed use these clusters, and of each the SIPs of its mask."""
@@ -95,8 +93,7 @@ class ClusterArray:
     """
 
     __slots__ = (
-        "_all", "_free", "_held", "_launches", "_waiting", "_whole", "_width", "clusters", "lock", "number", "offer",
-        "open", "place",
+        "_all", "_held", "_waiting", "_whole", "_width", "clusters", "lock", "number", "offer", "open", "place",
     )  # fmt: skip
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
@@ -109,10 +106,8 @@ class ClusterArray:
         self.offer: Callable[[Callable[[], None], int], None] = _at_once
         self.number = next(NUMBERS)
         self.lock = make_lock()
-        self._free = {cluster.ordinal for cluster in self.clusters}
         self._waiting: list[GridLaunch] = []  # sorted
-        self._launches: dict[Grid, GridLaunch] = {}  # with blocks placed or waiting
-        self._held: dict[int, GridLaunch] = {}  # the launch that holds each cluster
+        self._held: dict[int, Grid] = {}  # the grid that holds each cluster that is not free
 
     def waits(self, ticket: int) -> bool:
         """Return whether blocks of the launch with this ticket wait for a cluster: a snapshot."""
@@ -124,7 +119,6 @@ class ClusterArray:
         grid: Grid,
         priority: int,
         ticket: int,
-        *,
         cluster_mask: int | None = None,
         sip_mask: int | None = None,
         pinned: Sequence[int] | None = None,
@@ -137,9 +131,12 @@ class ClusterArray:
         of each block of a cooperative grid. `within` binds it to a part of the clusters, by a mask of SIPs for each;
         without, it uses what is open. Raises as `check` does.
         """
-        plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
+        masked = cluster_mask is not None or sip_mask is not None or pinned is not None or within is not None
+        if not masked and gang is None and self._take_all(grid, priority):
+            return
+        plain = not masked and not grid.cooperative
         order, open_ = (priority if gang is None else gang.priority, ticket), self.open
-        if plain and within is None and open_ is None and grid.threads_per_block <= self._width:  # the usual case
+        if plain and open_ is None and grid.threads_per_block <= self._width:
             launch = GridLaunch(grid, order, self._all)
         else:
             clusters, masks, own = self.check(
@@ -152,17 +149,28 @@ class ClusterArray:
         with self.lock:
             if self.open is not open_:
                 self._move(launch)  # something was claimed, or given back, meanwhile
-            self._launches[grid] = launch
             if gang is not None:
                 gang.add(self, launch)
-            if gang is None and not self._waiting and len(self._free) == len(self.clusters):
-                placed = self._take(launch, launch.clusters)  # the device was idle
-                if launch.unplaced:
-                    self._waiting.append(launch)
-            else:
-                insort(self._waiting, launch)
-                placed = self._dispatch(order[0])
+            insort(self._waiting, launch)
+            placed = self._dispatch(order[0])
         self.open_placed(placed)
+
+    def _take_all(self, grid: Grid, priority: int) -> bool:
+        """Give a grid a cluster for each of its blocks at once. Returns whether the device was idle, and could."""
+        count = grid.total_blocks
+        if count > len(self.clusters) or grid.threads_per_block > self._width:
+            return False
+        with self.lock:
+            if self._held or self._waiting or self.open is not None:
+                return False
+            self._held = dict.fromkeys(self._all[:count], grid)
+        grid.placement, grid.priority = self, priority
+        make, cost = block_maker(grid), grid.cost
+        for cluster in self.clusters[:count]:
+            if cost is not None:
+                cost.share(len(self.clusters))
+            self.place(make(grid, cluster.ordinal, cluster, cluster.sips))
+        return True
 
     def retire(self, block: Block) -> int | None:
         """Take back the cluster of a block that is done, and place the next blocks that are as urgent.
@@ -171,12 +179,7 @@ class ClusterArray:
         """
         limit = block.priority
         with self.lock:
-            ordinal = block.cluster.ordinal
-            launch = self._held.pop(ordinal)
-            launch.held -= 1
-            self._free.add(ordinal)
-            if not launch.held and not launch.unplaced:
-                self._launches.pop(launch.grid, None)
+            del self._held[block.cluster.ordinal]
             if not self._waiting:
                 return None
             placed, gangs, rest = self._dispatch(limit), self._gangs(limit), self._behind(limit)
@@ -194,7 +197,7 @@ class ClusterArray:
         with self.lock:
             ordinal = block.cluster.ordinal
             launch = self._waiting[0] if self._waiting else None
-            if launch is None or launch is not self._held.get(ordinal) or launch.sips is not None:
+            if launch is None or launch.grid is not self._held.get(ordinal) or launch.sips is not None:
                 return None
             linear, launch.unplaced = launch.unplaced[0], launch.unplaced[1:]
             if not launch.unplaced:
@@ -214,20 +217,17 @@ class ClusterArray:
 
     def _behind(self, limit: int) -> int | None:
         """Return the priority of the first launch that waits and is less urgent than this. The lock is held."""
-        if not self._free or not self._waiting or self._waiting[-1].order[0] <= limit:
+        if len(self._held) == len(self.clusters) or not self._waiting or self._waiting[-1].order[0] <= limit:
             return None
         return next(launch.order[0] for launch in self._waiting if launch.order[0] > limit)
 
     def withdraw(self, grid: Grid) -> None:
         """Drop the blocks of a grid that were not placed; the grid is told how many."""
         with self.lock:
-            launch = self._launches.get(grid)
-            dropped = len(launch.unplaced) if launch is not None else 0
-            if launch is not None and dropped:
-                launch.unplaced = range(0)
+            launch, dropped = self._waiting_of(grid), 0
+            if launch is not None:
+                dropped, launch.unplaced = len(launch.unplaced), range(0)
                 self._waiting.remove(launch)
-                if not launch.held:
-                    del self._launches[grid]
             placed = self._dispatch() if dropped else []
             gangs = self._gangs() if dropped else []
         if dropped:
@@ -237,23 +237,27 @@ class ClusterArray:
     @property
     def idle(self) -> bool:
         """Whether no block is placed or waits to be: a snapshot."""
-        return not self._launches
+        return not self._held and not self._waiting
+
+    def _waiting_of(self, grid: Grid) -> GridLaunch | None:
+        """Return what waits of a grid. The lock is held."""
+        return next((launch for launch in self._waiting if launch.grid is grid), None)
 
     def stranded(self, grid: Grid) -> int:
         """Return how many blocks of a grid wait while its own blocks hold every cluster it may use."""
         with self.lock:
-            launch = self._launches.get(grid)
-            if launch is None or any(self._held.get(ordinal) is not launch for ordinal in launch.clusters):
+            launch = self._waiting_of(grid)
+            if launch is None or any(self._held.get(ordinal) is not grid for ordinal in launch.clusters):
                 return 0
             return len(launch.unplaced)
 
     def holders(self, grid: Grid) -> dict[int, Grid]:
         """Return which grid holds each cluster that a grid may use, if no block of it has one yet; else nothing."""
         with self.lock:
-            launch = self._launches.get(grid)
-            if launch is None or launch.held or not launch.unplaced:
+            launch = self._waiting_of(grid)
+            if launch is None or grid in self._held.values():
                 return {}
-            return {place: self._held[place].grid for place in launch.clusters if place in self._held}
+            return {place: self._held[place] for place in launch.clusters if place in self._held}
 
     def check(
         self,
@@ -328,9 +332,9 @@ class ClusterArray:
         placed: list[tuple[GridLaunch, int, int]] = []
         kept: set[int] = set()  # for cooperative launches that wait
         for launch in self._waiting:
-            if launch.order[0] > limit or not self._free - kept:
+            if launch.order[0] > limit or len(kept.union(self._held)) == len(self.clusters):
                 break
-            free = [ordinal for ordinal in launch.clusters if ordinal in self._free and ordinal not in kept]
+            free = [ordinal for ordinal in launch.clusters if ordinal not in self._held and ordinal not in kept]
             if launch.gang is not None or (launch.grid.cooperative and len(free) < len(launch.unplaced)):
                 kept.update(launch.clusters)
                 continue
@@ -343,10 +347,8 @@ class ClusterArray:
         """Give a launch as many of these clusters as it has blocks left. The lock is held."""
         placed = []
         for linear, ordinal in zip(launch.unplaced, free):  # noqa: B905  # whichever ends first; a keyword costs more
-            self._free.remove(ordinal)
-            self._held[ordinal] = launch
+            self._held[ordinal] = launch.grid
             placed.append((launch, linear, ordinal))
-        launch.held += len(placed)
         launch.unplaced = launch.unplaced[len(placed) :]
         return placed
 
@@ -371,7 +373,7 @@ class ClusterArray:
                 break
             if launch.grid.cooperative:
                 kept.update(launch.clusters)
-        free = self._free - kept
+        free = set(self._all) - kept - self._held.keys()
         found = match([(len(each.unplaced), [place for place in each.clusters if place in free]) for each in members])
         return None if found is None else dict(zip(members, found, strict=True))
 
@@ -390,10 +392,11 @@ class ClusterArray:
                 launch.grid.cost.share(len(launch.clusters))
             if launch.sips is not None and (own := launch.sips.get(ordinal)) is not None and len(own) < len(sips):
                 sips = [sips[sip] for sip in own]
-            self.place(open_block(launch.grid, linear, cluster, sips))
+            self.place(block_maker(launch.grid)(launch.grid, linear, cluster, sips))
 
     def __repr__(self) -> str:
-        return f"<ClusterArray: {len(self._free)} of {len(self.clusters)} clusters free, {len(self._waiting)} waiting>"
+        count = len(self.clusters)
+        return f"<ClusterArray: {count - len(self._held)} of {count} clusters free, {len(self._waiting)} waiting>"
 
 
 class Gang:

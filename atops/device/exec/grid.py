@@ -10,13 +10,12 @@ from _thread import RLock
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from atops.base.agenda import Agenda
-from atops.base.dims import Dim3, DimLike
+from atops.base.dims import Dim3
 from atops.base.errors import ExecutionError, IllegalState
 from atops.base.footprint import RUNTIME, Footprint
-from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
 from atops.device.cost import LaunchCost, meet
 from atops.device.exec.failures import deadlock, waiting_lines
@@ -37,6 +36,7 @@ TURNS = 64
 
 Observer = Callable[[str, "KernelThread", object], None]
 Offload = Callable[[Callable[[], None]], None]
+Extent = Dim3 | int | tuple[int, ...]
 
 
 # ---- which ready thread of a block the interpreter resumes next
@@ -203,17 +203,21 @@ class Entry(Protocol):
         """
 
 
+class _Shape(NamedTuple):
+    """What follows from the extents of a launch."""
+
+    grid: Dim3
+    block: Dim3
+    blocks: int
+    threads: int  # of a block
+    indices: tuple[tuple[int, int, int], ...]  # of a block's threads, in linear order
+
+
 @lru_cache(maxsize=64)
-def _indices(extent: Dim3) -> tuple[tuple[int, int, int], ...]:
-    """Return every thread index of a block, in linear order."""
-    return tuple(extent.indices())
-
-
-def _waits_move(grid: Grid) -> bool:
-    """Return whether a transfer may be done at its await, by the thread that awaits it."""
-    options = grid.options
-    plain = grid.observer is None and grid.agenda is None and type(grid.policy) is RoundRobin
-    return plain and options.dte == "wait" and not options.strict and options.workers != "sip"
+def _shape(grid_dim: Extent, block_dim: Extent) -> _Shape:
+    """Return the shape of a launch. A program launches in few shapes and often."""
+    grid, block = Dim3.of(grid_dim, "grid_dim"), Dim3.of(block_dim, "block_dim")
+    return _Shape(grid, block, grid.volume, block.volume, tuple(block.indices()))
 
 
 def _detector_of(barrier: GridBarrier) -> LaunchDetector:
@@ -224,15 +228,11 @@ def _detector_of(barrier: GridBarrier) -> LaunchDetector:
         return barrier.detector
 
 
-def _nothing(grid: Grid) -> None:
-    """Do nothing when a grid has begun, or is over."""
-
-
 class Grid:
     """A launch of `entry` on `chip`, as `grid_dim` blocks of `block_dim` threads.
 
-    `on_start(grid)` is called when its first block gets a cluster, and `on_done(grid)` exactly once, with no lock held,
-    on the OS thread that ended the last block. `error` is the first one; once it is set, every thread is closed at its
+    `on_start` is called when its first block gets a cluster, and `on_done` exactly once, with no lock held, on the OS
+    thread that ended the last block. `error` is the first one; once it is set, every thread is closed at its
     suspension. `offload` runs a transfer on a copy thread. `observer(kind, thread, detail)` sees every turn, request
     and end of every thread, which costs time. Grids that are to synchronise across devices share one `barrier`. With an
     `agenda` every turn of every thread is a step of that, and so is the effect of each transfer; `label` is then the
@@ -243,12 +243,13 @@ class Grid:
     __slots__ = (
         "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
         "cooperative", "cost", "detector", "entry", "error", "grid_dim", "label", "looked_at", "name", "observer",
-        "offload", "on_done", "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes",
+        "offload", "options", "placement", "policy", "priority", "remaining", "shared_bytes",
         "started", "thread_indices", "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
     aborted: ExecutionError | None
     blocks: dict[int, Block]  # placed and not done; changes under the barrier's lock
+    detector: LaunchDetector | None
     error: ExecutionError | None
     looked_at: bool  # whether accesses of its threads are told to a clock, an observer or a detector
     placement: ClusterArray | None
@@ -261,14 +262,11 @@ class Grid:
         self,
         entry: Entry,
         chip: Chip,
-        grid_dim: DimLike,
-        block_dim: DimLike,
-        *,
+        grid_dim: Extent,
+        block_dim: Extent,
         shared_bytes: int = 0,
         cooperative: bool = False,
-        options: EmulatorOptions | None = None,
-        on_start: Callable[[Grid], None] = _nothing,
-        on_done: Callable[[Grid], None] = _nothing,
+        *,
         offload: Offload | None = None,
         policy: Policy | None = None,
         observer: Observer | None = None,
@@ -279,23 +277,30 @@ class Grid:
         cost: LaunchCost | None = None,
     ) -> None:
         self.entry, self.name, self.chip, self.arch = entry, entry.name, chip, chip.arch
-        self.grid_dim = grid_dim = grid_dim if grid_dim.__class__ is Dim3 else Dim3.of(grid_dim, "grid_dim")
-        self.block_dim = block_dim = block_dim if block_dim.__class__ is Dim3 else Dim3.of(block_dim, "block_dim")
-        self.shared_bytes, self.cooperative, self.options = shared_bytes, cooperative, options or chip.options
-        self.on_start, self.on_done, self.offload = on_start, on_done, offload
-        self.agenda, self.label, self.cost = agenda, label, cost
-        self.observer, self.policy = observer, policy or policy_of(self.options.seed)
+        self.grid_dim, self.block_dim, total, self.threads_per_block, self.thread_indices = _shape(grid_dim, block_dim)
+        self.total_blocks = self.remaining = total
+        self.shared_bytes, self.cooperative, self.options = shared_bytes, cooperative, chip.options
+        self.agenda, self.label, self.cost, self.observer, self.offload = agenda, label, cost, observer, offload
+        self.policy = policy or policy_of(chip.options.seed)
         self.context = context  # each block runs in a copy: a context is entered only once
-        self.thread_indices, self.threads_per_block = _indices(block_dim), block_dim.volume
-        self.total_blocks = self.remaining = total = grid_dim.volume
-        self.turns = TURNS if _waits_move(self) else 0
-        self.error = self.aborted = self.placement = self._rng = None
+        self.error = self.aborted = self.placement = self._rng = self.detector = None
         self.blocks, self.warnings, self.started, self.used, self.priority = {}, [], False, 0, 0
-        self.barrier = barrier or GridBarrier(1, self, total)
-        if barrier is not None:
+        if barrier is None:
+            self.barrier = GridBarrier(1, self, total)
+        else:
+            self.barrier = barrier
             barrier.join(self, total)
-        self.detector = _detector_of(self.barrier) if self.options.detect or self.options.strict else None
-        self.looked_at = observer is not None or agenda is not None or cost is not None or self.detector is not None
+        if chip.detects:
+            self.detector = _detector_of(self.barrier)
+        seen = observer is not None or agenda is not None
+        self.looked_at = seen or cost is not None or chip.detects
+        self.turns = TURNS if chip.waits_move and not seen and type(self.policy) is RoundRobin else 0
+
+    def on_start(self) -> None:
+        """Do nothing; for what has to know when the first block gets a cluster."""
+
+    def on_done(self) -> None:
+        """Do nothing; for what has to know when the grid is over."""
 
     @property
     def rng(self) -> random.Random:
@@ -325,7 +330,7 @@ class Grid:
             self.started = True
             if self.entry.prepares:
                 self.entry.prepare(self)
-            self.on_start(self)
+            self.on_start()
 
     def abort(self, error: ExecutionError) -> None:
         """Close every thread at its suspension, the parked ones at once. `on_done` still comes. Safe from anywhere."""
@@ -412,7 +417,7 @@ class Grid:
             else:
                 self.deadlocked()
         if over:
-            self.on_done(self)
+            self.on_done()
 
     def offer_deadlock(self) -> None:
         """Have it be one of what could come next that every grid of the barrier is stopped: nothing else will go on.

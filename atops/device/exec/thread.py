@@ -285,8 +285,14 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
         thread.sip = sip
         thread.sync = sip.sync
         thread.grid_sync = sip.grid_sync if cooperative else None
-        thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = thread.pieces = None
-        thread.cost = thread.race = None
+        thread.unawaited = None  # one by one: CPython stores the same thing in several places more slowly
+        thread.waiting = None
+        thread.coro = None
+        thread.sites = None
+        thread.transfers = None
+        thread.pieces = None
+        thread.cost = None
+        thread.race = None
         thread.ended = False
         thread.turns = turns
         threads.append(thread)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from atops.runtime.core.order import Seen
     from atops.runtime.resources.bundle import ResourceBundle
 
-__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous")
+__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchGrid", "LaunchOptions", "Rendezvous")
 
 log = get_logger("atops.kernel")
 LAUNCH = int(Kind.LAUNCH)
@@ -76,17 +76,16 @@ PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by bei
 
 def _run_launch(command: Launch, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
-    stream = item.queue
-    context, board = stream.context, stream.board
+    queue = item.queue
+    context, board = queue.context, queue.board
     command.bound.resolve(context.reaches)
     meeting = command.options.meeting
     if meeting is not None and meeting.failed:
         raise meeting.failure()
-    grid = _make_grid(command, item)
+    grid = LaunchGrid(command, item)
     if board.detector is not None:
         board.detector.started(item, grid)
-    item.parked = grid
-    item.stop = partial(_abort, command, item, grid)
+    item.parked, item.stop = grid, grid.end_early
     if board.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
     if meeting is None:
@@ -97,13 +96,15 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 
 def _submit(command: Launch, item: Completion, grid: Grid) -> None:
-    stream, options, part = item.queue, command.options, None
-    if options.bundle is not None:
-        part = options.bundle.part
-    stream.context.clusters.submit(
-        grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
-        pinned=options.pinned, within=part, gang=None if options.meeting is None else options.meeting.gang,
-    )  # fmt: skip
+    queue, options = item.queue, command.options
+    if options is PLAIN_LAUNCH:
+        queue.context.clusters.submit(grid, queue.priority, item.seq, queue.cluster_mask, queue.sip_mask)
+        return
+    part = None if options.bundle is None else options.bundle.part
+    gang = None if options.meeting is None else options.meeting.gang
+    queue.context.clusters.submit(
+        grid, queue.priority, item.seq, queue.cluster_mask, queue.sip_mask, options.pinned, part, gang
+    )
 
 
 def _submit_to_meeting(command: Launch, item: Completion, grid: Grid) -> None:
@@ -115,67 +116,105 @@ def _submit_to_meeting(command: Launch, item: Completion, grid: Grid) -> None:
         item.finish(error)
 
 
-def _make_grid(command: Launch, item: Completion) -> Grid:
-    board, context, meeting = item.queue.board, item.queue.context, command.options.meeting
-    tracer, config = board.tracer, command.config
-    offload = None
-    if board.options.dte == "eager" and not board.inline:
-        offload = partial(board.executor.run, COPIES, priority=item.queue.priority)
-    agenda, label = board.executor.agenda, ""
-    if agenda is not None:
-        label = board.executor.number_launch(item.queue.choice)
-    return Grid(
-        command.bound,
-        context.chip,
-        config.grid,
-        config.block,
-        shared_bytes=config.shared,
-        cooperative=config.cooperative,
-        options=board.options,
-        barrier=None if meeting is None else meeting.barrier,
-        context=command.context,
-        offload=offload,
-        on_start=partial(_began, command, item),
-        on_done=partial(_ended, command, item),
-        policy=policy_of(board.options.seed, item.seq),
-        observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
-        cost=None if context.clock is None else _cost(command, context, context.clock),
-        agenda=agenda,
-        label=label,
-    )
+class LaunchGrid(Grid):
+    """The grid of a launch, which it settles when it is over."""
+
+    __slots__ = ("command", "item")
+
+    def __init__(self, command: Launch, item: Completion) -> None:
+        queue, config, meeting = item.queue, command.config, command.options.meeting
+        board, context = queue.board, queue.context
+        executor, tracer, options = board.executor, board.tracer, board.options
+        eager = options.dte == "eager" and not board.inline
+        self.command, self.item = command, item
+        super().__init__(
+            command.bound,
+            context.chip,
+            config.grid,
+            config.block,
+            config.shared,
+            config.cooperative,
+            context=command.context,
+            barrier=None if meeting is None else meeting.barrier,
+            policy=None if options.seed is None else policy_of(options.seed, item.seq),
+            offload=partial(executor.run, COPIES, priority=queue.priority) if eager else None,
+            observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
+            agenda=executor.agenda,
+            label="" if executor.agenda is None else executor.number_launch(queue.choice),
+            cost=None if context.clock is None else _cost(command, context, context.clock),
+        )
+
+    def on_start(self) -> None:
+        """Note when the launch got its first cluster: until then it stood behind other kernels."""
+        item = self.item
+        board = item.queue.board
+        item.started_ns = now = board.now()
+        if (start := self.command.options.start) is not None:
+            start.stamp(item, now)
+        if board.tracer.detail:
+            command_trace.start(item, now)
+
+    def on_done(self) -> None:
+        """Settle the launch. On the thread that ran the last block, with no lock held."""
+        item, bound = self.item, self.entry
+        queue = item.queue
+        board, printing = queue.board, queue.context.printing
+        item.engine = self.cluster
+        for warning in self.warnings:
+            log.warning("%s", warning, extra=failure_fields(queue, item))
+        if (stop := self.command.options.stop) is not None and not item.over:
+            stop.stamp(item, board.now())
+        failure: AtopsError | None = self.error and _failure_of(item, self)
+        if board.detector is not None and not item.over:
+            failure = board.detector.launched(item, self, failure)
+        if printing.fifo.owes(bound):
+            printing.when_shown(bound, queue.finish, item, failure)
+        else:
+            queue.finish(item, failure)
+
+    def end_early(self, error: ExecutionError) -> None:
+        """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
+        command, item = self.command, self.item
+        stream, name = item.queue, _command_name(command, item)
+        context, board = stream.context, stream.board
+        meeting = command.options.meeting
+        if meeting is not None and meeting.leave():
+            item.finish(error)  # which tells the others
+            return
+        self.abort(error)
+        context.clusters.withdraw(self)
+
+        def give_up() -> None:
+            if item.over:
+                return
+            if self.done:  # its thread has come back; what does not is the sink
+                grace = board.options.abort_grace
+                item.finish(StreamAborted(f"what {name} printed was not shown within {grace} s of its abort"))
+                return
+            log.error(
+                "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
+                name, stream.label, board.options.abort_grace, extra=failure_fields(stream, item),
+            )  # fmt: skip
+            for allocation in command.bound.allocations:
+                if allocation.device is not None:
+                    with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
+                        adapter = context if allocation.device == context.ordinal else board.context(allocation.device)
+                        adapter.memory.quarantine(allocation)
+            # First its own end: that of the grid would end it with the abort's error, which names no kernel.
+            item.finish(StreamAborted(f"{name} never suspended and was abandoned"))
+            self.abandon()
+            context.lane.abandon()
+
+        if not item.over:
+            grace = _Grace(board.executor.later(int(board.options.abort_grace * 1e9), give_up))
+            if not item.add_waiter(grace):
+                grace.wake()
 
 
 def _cost(command: Launch, context: DeviceContext, clock: DeviceClock) -> LaunchCost:
     """Return what a launch takes of a virtual clock."""
     config = command.config
     return LaunchCost(context.arch, context.ordinal, clock, config.block.volume, config.grid.volume)
-
-
-def _began(command: Launch, item: Completion, grid: Grid) -> None:
-    """Note when a launch got its first cluster: until then it stood behind other kernels."""
-    board = item.queue.board
-    item.started_ns = now = board.now()
-    if (start := command.options.start) is not None:
-        start.stamp(item, now)
-    if board.tracer.detail:
-        command_trace.start(item, now)
-
-
-def _ended(command: Launch, item: Completion, grid: Grid) -> None:
-    """Settle a launch. On the thread that ran the last block, with no lock held."""
-    context, board = item.queue.context, item.queue.board
-    item.engine = grid.cluster
-    for warning in grid.warnings:
-        log.warning("%s", warning, extra=failure_fields(item.queue, item))
-    if (stop := command.options.stop) is not None and not item.over:
-        stop.stamp(item, board.now())
-    failure: AtopsError | None = grid.error and _failure_of(item, grid)
-    if board.detector is not None and not item.over:
-        failure = board.detector.launched(item, grid, failure)
-    if context.printing.fifo.owes(command.bound):
-        context.printing.when_shown(command.bound, item.queue.finish, item, failure)
-    else:
-        item.queue.finish(item, failure)
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
@@ -190,44 +229,6 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
         failure.__cause__ = error
         return failure
     return error
-
-
-def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError) -> None:
-    """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
-    stream = item.queue
-    context, board = stream.context, stream.board
-    meeting = command.options.meeting
-    if meeting is not None and meeting.leave():
-        item.finish(error)  # which tells the others
-        return
-    grid.abort(error)
-    context.clusters.withdraw(grid)
-
-    def give_up() -> None:
-        if item.over:
-            return
-        if grid.done:  # its thread has come back; what does not is the sink
-            name, grace = _command_name(command, item), board.options.abort_grace
-            item.finish(StreamAborted(f"what {name} printed was not shown within {grace} s of its abort"))
-            return
-        log.error(
-            "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
-            _command_name(command, item), stream.label, board.options.abort_grace, extra=failure_fields(stream, item),
-        )  # fmt: skip
-        for allocation in command.bound.allocations:
-            if allocation.device is not None:
-                with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
-                    adapter = context if allocation.device == context.ordinal else board.context(allocation.device)
-                    adapter.memory.quarantine(allocation)
-        # First its own end: that of the grid would end it with the abort's error, which names no kernel.
-        item.finish(StreamAborted(f"{_command_name(command, item)} never suspended and was abandoned"))
-        grid.abandon()
-        context.lane.abandon()
-
-    if not item.over:
-        grace = _Grace(board.executor.later(int(board.options.abort_grace * 1e9), give_up))
-        if not item.add_waiter(grace):
-            grace.wake()
 
 
 class _Grace:

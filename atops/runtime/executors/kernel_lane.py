@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from functools import partial
 from threading import get_ident
+from typing import Protocol
 
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import Waiter, wake
-from atops.device.exec.block import Block, Progress, Task
+from atops.device.exec.block import AGAIN, DONE, Block, Progress, Task
 from atops.runtime.executors.executor import HERE, Executor, Lane, Step
 from atops.runtime.executors.ready import Ready
 
-__all__ = ("KernelLane", "StepTask", "Turn")
+__all__ = ("Drained", "KernelLane", "StepTask")
+
+
+class Drained(Task, Protocol):
+    """A stream, as a task of the lane: a step of it is its drain."""
+
+    def drain(self) -> None:
+        """Run commands from the head of its queue."""
 
 
 class StepTask:
-    """A step of the driver, such as the drain of a stream, as a task of the lane."""
+    """A step of the driver as a task of the lane."""
 
     ahead = 0  # a task that is over when it was stepped
 
@@ -32,30 +40,7 @@ class StepTask:
     def step(self, budget: int) -> Progress:
         """Run the step. The budget is its own."""
         self._step()
-        return Progress.DONE
-
-
-class Turn:
-    """A turn of a lane's one thread: from its first task until none is left."""
-
-    __slots__ = ("thread", "waiters")
-
-    def __init__(self) -> None:
-        self.thread = get_ident()
-        self.waiters: list[Waiter] = []  # of the kernel that its step has ended
-
-    def wake_last(self, waiters: list[Waiter]) -> None:
-        """Wake the waiters of a kernel at the end of this step; for the turn's own thread.
-
-        Waking a thread is slow, and slower still if the woken thread finds the interpreter's lock taken. So the rest of
-        the step comes first.
-        """
-        self.waiters += waiters
-
-    def wake(self) -> None:
-        """Wake them."""
-        waiters, self.waiters = self.waiters, []
-        wake(waiters)
+        return DONE
 
 
 class KernelLane:
@@ -67,14 +52,15 @@ class KernelLane:
     small kernel. Inline, a policy chooses among what is most urgent.
     """
 
-    __slots__ = ("_alone", "_executor", "_levels", "_ready", "_slice", "_turn", "name")
+    __slots__ = ("_alone", "_executor", "_levels", "_ready", "_slice", "_thread", "_waiters", "name")
 
     def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
         self.name = Lane(f"kernel {ordinal}")
         executor.widen(self.name, width)
         self._executor = executor
         self._slice = options.slice
-        self._turn: Turn | None = None  # of the one thread, while it steps tasks; not of one that never comes back
+        self._thread = 0  # the one thread, while it steps tasks; not one that never comes back
+        self._waiters: list[Waiter] = []  # of the kernel that its step has ended
         self._alone = width == 1 and not executor.inline
         self._ready: Ready[Task] = Ready()  # of the one thread
         self._levels = self._ready.levels
@@ -91,16 +77,15 @@ class KernelLane:
             self._executor.run(self.name, partial(self._step, task), task.priority)
             return
         self._levels[task.priority].append(task)
-        turn = self._turn  # looked at last: `abandon` rings for what came before it
-        if turn is None or turn.thread != get_ident():
+        if self._thread != get_ident():  # looked at last: `abandon` rings for what came before it
             self._ring()
 
-    def run_drain(self, drain: Step, priority: int) -> None:
+    def run_drain(self, stream: Drained) -> None:
         """Have a stream drained where its kernel will run: one thread hop less."""
         if self._alone:
-            self.resume(StepTask(drain, priority))
+            self.resume(stream)
         else:
-            self._executor.run(self.name, drain, priority)
+            self._executor.run(self.name, stream.drain, stream.priority)
 
     def offer(self, step: Step, priority: int) -> None:
         """Run a step on this lane, after more urgent ones, as the drains of streams whose kernels ended here."""
@@ -113,14 +98,25 @@ class KernelLane:
         """Whether the lane's one thread, which calls this, has nothing as urgent to step next."""
         return not self._ready.waits(priority)
 
-    def turn_here(self) -> Turn | None:
-        """Return the turn of the lane's one thread, if that calls this; else None."""
-        turn = self._turn
-        return turn if turn is not None and turn.thread == get_ident() else None
+    def steps_here(self) -> bool:
+        """Whether this is called in a step of the lane's one thread."""
+        return self._thread == get_ident()
+
+    def wake_last(self, waiters: list[Waiter]) -> None:
+        """Wake the waiters of a kernel at the end of this step; for the lane's one thread.
+
+        Waking a thread is slow, and slower still if the woken thread finds the interpreter's lock taken. So the rest of
+        the step comes first.
+        """
+        self._waiters += waiters
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        wake(waiters)
 
     def abandon(self) -> None:
         """Replace a thread that never comes back; its successor gets the tasks that are ready."""
-        self._turn = None
+        self._thread = 0
         self._executor.abandon(self.name)
         if self._alone:
             self._ring()
@@ -135,29 +131,31 @@ class KernelLane:
             progress = task.step(self._slice)
         finally:
             HERE.role = role
-        if progress is Progress.AGAIN:
+        if progress is AGAIN:
             self._executor.go_on(self.name, partial(self._step, task), task.priority, task.ahead)
 
     def _step_all(self) -> None:
         """Step what is ready on the one thread, until nothing is."""
         ready, budget = self._ready, self._slice
         last, first, second = self._levels
-        turn = self._turn = Turn()
+        self._thread = me = get_ident()
         try:
-            while (last or first or second) and (task := ready.take()) is not None:
-                if turn.waiters:
-                    turn.wake()
-                if task.step(budget) is Progress.AGAIN:
-                    ready.put_back(task, task.priority)
-                if self._turn is not turn:
+            while last or first or second:
+                # As `Ready` does, but in the usual case without its frames: no other thread takes anything.
+                task = last.popleft() if last and not first and not second else ready.take()
+                if self._waiters:
+                    self._wake()
+                if task.step(budget) is AGAIN:  # type: ignore[union-attr]  # there was one
+                    ready.put_back(task, task.priority)  # type: ignore[arg-type, union-attr]  # as above
+                if self._thread != me:
                     break  # another thread has taken its place
         finally:
-            if self._turn is turn:
-                self._turn = None
+            if self._thread == me:
+                self._thread = 0
             if last or first or second:
                 self._ring()
-            if turn.waiters:
-                turn.wake()
+            if self._waiters:
+                self._wake()
 
     def __repr__(self) -> str:
         return f"<KernelLane {self.name!r}: {self._ready!r}>"

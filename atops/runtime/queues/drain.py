@@ -156,8 +156,8 @@ class DrainedQueue(StreamQueue):
     def _drain_later(self) -> None:
         """Post the drain behind the steps that are due, for this thread: another thread may be woken late."""
         lane = self.context.lane
-        if self.priority < 0 and lane.turn_here():  # else less urgent kernels start before this stream's next one
-            lane.run_drain(self.drain, self.priority)
+        if self.priority < 0 and lane.steps_here():  # else less urgent kernels start before this stream's next one
+            lane.run_drain(self)
         else:
             self.board.offer(self.drain, self.priority)
 
@@ -252,11 +252,11 @@ class DrainedQueue(StreamQueue):
         # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
         # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
         # value: then this thread may never be given back, and what comes next is not for it.
-        turn = lane.turn_here() if item.command.__class__ is Launch and item.stage == DONE else None
+        last = item.stage == DONE and item.command.__class__ is Launch and lane.steps_here()
         item.command = ended(item.command)
         if waiters is not None:
-            if turn is not None:
-                turn.wake_last(waiters)
+            if last:
+                lane.wake_last(waiters)
             else:
                 wake(waiters)
         if not post:
@@ -264,7 +264,7 @@ class DrainedQueue(StreamQueue):
         if here:
             self.drain()
         else:
-            self._drain_after(turn is not None, launches)
+            self._drain_after(last, launches)
 
     def _drain_after(self, last: bool, launches: bool) -> None:
         """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
@@ -275,6 +275,6 @@ class DrainedQueue(StreamQueue):
         if (
             last and (self.priority < 0 or lane.free(self.priority))  # so the next launch comes in time
         ) or (launches and self.context.clusters.idle and not board.inline):
-            lane.run_drain(self.drain, self.priority)
+            lane.run_drain(self)
         else:
             board.offer(self.drain, self.priority)

@@ -19,6 +19,8 @@ from weakref import finalize, ref
 from atops.base.choice import Name
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
+from atops.device.exec.block import DONE as DRAINED
+from atops.device.exec.block import Progress
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_one_is_over
 from atops.runtime.commands.awaited import WaitAwaited
@@ -87,6 +89,7 @@ class StreamQueue(InProcess):
         "sip_mask",
     )
 
+    ahead: ClassVar[int] = 0  # as a task of the kernel lane
     stream_type: ClassVar[Callable[..., Stream]]  # set by the module of Stream, which knows queues
 
     def __init__(
@@ -194,7 +197,7 @@ class StreamQueue(InProcess):
                 # With the lock held: what a handler that comes after it waits for has its drain.
                 if item.command.__class__ is Launch and self.context.clusters.idle and not board.inline:
                     # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
-                    self.context.lane.run_drain(self.drain, self.priority)
+                    self.context.lane.run_drain(self)
                 else:
                     board.offer(self.drain, self.priority)
             lock.release()
@@ -368,6 +371,11 @@ class StreamQueue(InProcess):
                 item.deps = (*(item.deps or ()), last)
 
     # ---- running, in `drain`
+
+    def step(self, budget: int) -> Progress:
+        """Drain, as a task of the kernel lane. The budget is the drain's own."""
+        self.drain()
+        return DRAINED
 
     @abstractmethod
     def drain(self) -> None:

@@ -13,7 +13,7 @@ from atops.base.dims import Dim3
 from atops.base.errors import InvalidValue, StreamAborted
 from atops.device.exec.block import Progress
 from atops.device.exec.grid import Grid, RoundRobin, Seeded
-from tests.device.kernel_host import MODES, Bound, Host, signal, syncthreads, turn
+from tests.device.kernel_host import MODES, Bound, Host, ToldGrid, signal, syncthreads, turn
 
 
 def kernel():
@@ -185,9 +185,9 @@ def test_the_end_may_submit_the_next_grid():
     def again(grid):
         left[0] -= 1
         if left[0]:
-            host.submit(Grid(Bound(kernel), host.chips[0], Dim3(2), Dim3(3), on_done=again))
+            host.submit(ToldGrid(again, Bound(kernel), host.chips[0], Dim3(2), Dim3(3)))
 
-    host.submit(Grid(Bound(kernel), host.chips[0], Dim3(2), Dim3(3), on_done=again))
+    host.submit(ToldGrid(again, Bound(kernel), host.chips[0], Dim3(2), Dim3(3)))
     host.drain()
     assert left == [0]
     assert host.steps == [Progress.DONE] * 100

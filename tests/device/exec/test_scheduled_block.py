@@ -34,7 +34,7 @@ def attempt(bench: Bench, chooser: Chooser, kernel: Kernel, config: Any, *args: 
     model = bench.grid(kernel, config, *args)
     grid = Grid(
         model.entry, bench.chip, model.grid_dim, model.block_dim, cooperative=model.cooperative,
-        options=bench.options, agenda=agenda, label="launch",
+        agenda=agenda, label="launch",
     )  # fmt: skip
     clusters = ClusterArray(bench.chip.clusters)
     clusters.place = lambda block: block.tasks()  # type: ignore[assignment]  # for the runtime

@@ -68,6 +68,14 @@ class Task:
         return Progress.AGAIN if self.again >= 0 else Progress.DONE
 
 
+class Stream(Task):
+    """A stream with such a drain."""
+
+    def __init__(self, drain: Any, priority: int = 0) -> None:
+        super().__init__("stream", [], drain, priority=priority)
+        self.drain = drain
+
+
 def test_what_a_step_wakes_is_stepped_by_the_same_thread() -> None:
     """A task that another wakes does not pass the queue."""
     queue, steps = Queue(), list[str]()
@@ -83,7 +91,7 @@ def test_what_a_drain_places_is_stepped_after_it() -> None:
     """The blocks of a launch are stepped where the launch was made, once the drain is over."""
     queue, steps = Queue(), list[str]()
     lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
-    lane.run_drain(lambda: (lane.resume(Task("block", steps, again=2)), steps.append("drained"))[1], 0)
+    lane.run_drain(Stream(lambda: (lane.resume(Task("block", steps, again=2)), steps.append("drained"))))
     queue.turn()
     assert steps == ["drained", "block", "block", "block"]
 
@@ -95,7 +103,7 @@ def test_the_most_urgent_is_stepped_first() -> None:
 
     def more() -> None:
         lane.offer(lambda: steps.append("give"), 0)
-        lane.run_drain(lambda: lane.resume(Task("block", steps, priority=-2)), -2)
+        lane.run_drain(Stream(lambda: lane.resume(Task("block", steps, priority=-2)), -2))
 
     lane.resume(Task("low", steps))
     lane.resume(Task("mid", steps, priority=-1))
@@ -173,7 +181,7 @@ def test_the_drain_after_a_kernel_is_the_same_threads() -> None:
 
     def ended() -> None:
         steps.append(f"free {[lane.free(priority) for priority in (-2, -1, 0)]}")
-        lane.run_drain(lambda: steps.append("drained"), -1)
+        lane.run_drain(Stream(lambda: steps.append("drained"), -1))
 
     lane.resume(Task("kernel", steps, ended))
     queue.turn()
