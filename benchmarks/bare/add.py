@@ -1,6 +1,7 @@
 """The floor under the vector add: coroutines on one worker thread that do the same copies and sums and nothing else.
 
-They share no code with the runtime: no checks, no addresses, no faults, no trace. Their time is what the machine
+They share no code with the runtime: no checks, no addresses, no faults, no trace. Their vectors lie in pages of the
+same kind as a device's memory. Their time is what the machine
 allows; the budgets of the kernels that do the same are tied to it.
 """
 
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from benchmarks.bare.pages import in_device_pages
 
 __all__ = ("BareAdd", "Wait")
 
@@ -36,7 +39,8 @@ class Wait:
 class BareAdd:
     """`threads` coroutines, each with its share of x + y, on a worker thread that `close` ends; `result` is the sum."""
 
-    def __init__(self, x: Floats, y: Floats, z: Floats, threads: int, tile: int) -> None:
+    def __init__(self, x: Floats, y: Floats, threads: int, tile: int) -> None:
+        x, y, z = (in_device_pages(each) for each in (x, y, np.zeros_like(x)))
         self._vectors = x, y, z
         self.result = z
         self._bytes = [vector.data.cast("B") for vector in (x, y, z)]

@@ -1,7 +1,8 @@
 """The floor under the vector add in C++: a loop on one OS thread or two with the same copies and sums, and no more.
 
-It shares no code with the runtime: no fibers, no checks, no range table, no trace. Its time is what this machine's
-memory and the C library's memcpy allow; the budgets of the kernels that do the same are tied to it.
+It shares no code with the runtime: no fibers, no checks, no range table, no trace. Its vectors lie in pages of the
+same kind as a device's memory. Its time is what this machine's memory and the C library's memcpy allow; the budgets of
+the kernels that do the same are tied to it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.device.native.toolchain import find_toolchain
+from benchmarks.bare.pages import in_device_pages
 
 __all__ = ("BareNativeAdd",)
 
@@ -53,9 +55,9 @@ class BareNativeAdd:
     """`result` = x + y by tiles of so many floats, as `threads` kernel threads do. Raises NotSupported: no compiler."""
 
     def __init__(self, x: Floats, y: Floats, threads: int) -> None:
-        self._vectors = x, y
+        self._vectors = in_device_pages(x), in_device_pages(y)
         self._threads = threads
-        self.result = np.empty_like(x)
+        self.result = in_device_pages(np.zeros_like(x))
         with tempfile.TemporaryDirectory() as folder:
             source, library = Path(folder, "add.cpp"), Path(folder, "add.so")
             source.write_text(SOURCE)

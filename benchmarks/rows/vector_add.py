@@ -123,7 +123,7 @@ def vector_add(effort: Effort) -> Iterator[Figure]:
         for kernel in (add_tiles, add_slices, add_shares):
             vectors.check(kernel)
         x, y = vectors.hosts
-        bare = BareAdd(x, y, np.empty_like(vectors.sum), GRID[0] * GRID[1], TILE)
+        bare = BareAdd(x, y, GRID[0] * GRID[1], TILE)
         times = interleave(
             effort.times(5),
             numpy=timed(vectors.add_with_numpy),
