@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "Shared", "noted_kernels", "taken_alignment", "used_bare")
+__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "noted_kernels", "taken_alignment", "used_bare")
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
-QUALIFIERS = frozenset(
-    ("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline")
-)
+QUALIFIERS = frozenset(("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline"))
 BARE = "atops::bare"
 # After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
@@ -28,32 +26,6 @@ _KERNEL = re.compile(r"__global__\b[^;{}]*?\bvoid\s+(\w+)\s*\(")
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")
-
-
-class Shared:
-    """Shared memory that is declared at the top, and what stands for each use of it."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], str] = {}  # by its namespaces and name
-        self.words: set[str] = set()  # all of these
-
-    def note(self, namespaces: Sequence[str], name: str, stands: str) -> None:
-        """Note that memory is declared in a namespace."""
-        key = *namespaces, name
-        self._known[key] = stands
-        self.words.update(key)
-
-    def find(self, namespaces: Sequence[str], names: Sequence[str], from_top: bool) -> str | None:
-        """Return what stands for a name that is used in a namespace: what it is in the innermost one that has it.
-
-        One by itself may be of any other namespace, which a `using` names.
-        """
-        for depth in range(len(namespaces), -1, -1):
-            if (known := self._known.get((*namespaces[:depth], *names))) is not None:
-                return known
-        if from_top or len(names) > 1:
-            return None
-        return next((self._known[key] for key in reversed(self._known) if key[-1] == names[0]), None)
 
 
 class Declarations(Cursor):
@@ -152,7 +124,7 @@ class Declarations(Cursor):
         if opening == "[":  # of a subscript an operand stands before it
             operand = self._text(ahead) in (")", "]") or (ahead >= 0 and self.given[ahead].kind in ("name", "number"))
             return not operand or self._text(ahead) in ("auto", *_NO_TYPES)
-        if opening == "{" and before in ("{", ",") and self._is_enumeration(ahead):
+        if self.enumerates(place):
             return True
         if before != "," or (opening == "(" and self._text(ahead) != "for"):
             return False
@@ -162,6 +134,11 @@ class Declarations(Cursor):
         if end is None or named is None or named >= place or not self.declares(named, False):
             return False
         return any(start <= place and self._next(start) == place for start, _ in self.declarators(named, end))
+
+    def enumerates(self, place: int) -> bool:
+        """Whether an enumerator is declared here, which the scope around the braces has."""
+        start, opening = self._beginning(place)
+        return opening == "{" and self._before(place) in ("{", ",") and self._is_enumeration(self._place_before(start))
 
     def _beginning(self, place: int) -> tuple[int, str]:
         """Return where the bracket or the end of a statement is that a place comes first behind, and its text."""
@@ -298,18 +275,6 @@ class Declarations(Cursor):
             if words:
                 names.append(last if words > 1 and last not in OF_TYPES else f"p{len(names)}")
         return tuple(names) if names != ["p0"] or self._join(opening + 1, end).strip() not in ("", "void") else ()
-
-    def refused_parameter(self, opening: int, end: int) -> str:
-        """Return what parameters no kernel can have; "" for what one can."""
-        for start, stop in self.declarators(opening + 1, end):
-            words = [each.text for each in self.given[start : self.default_at(start, stop)] if each.text.strip()]
-            if words == ["..."]:
-                return "takes any number of arguments; a kernel names each parameter"
-            array = words.index("(") + 1 if "(" in words else 0  # int (&a)[4]
-            if any(each in ("&", "&&") for each in [*words[-2:], *words[array : array + 1]]):
-                name = words[array + 1] if array else words[-1].strip("&")
-                return f"takes {name or 'an argument'} by reference; a kernel takes values, pointers"
-        return ""
 
 
 @cache

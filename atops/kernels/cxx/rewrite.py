@@ -18,20 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import count
-from pathlib import Path
 
-from atops.kernels.cxx.declarations import (
-    OF_TYPES,
-    QUALIFIERS,
-    Declarations,
-    Shared,
-    noted_kernels,
-    taken_alignment,
-    used_bare,
-)
+from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, noted_kernels, taken_alignment, used_bare
+from atops.kernels.cxx.refusals import Refusals
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
+from atops.kernels.cxx.shared import Shared
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
 __all__ = ("rewrite",)
@@ -47,31 +39,12 @@ _DROPPED = frozenset(("__private_dte__", "__shared_dte__", "__DTU_INTRIN_AS__", 
 _SPECIFIERS = frozenset(("__global__", "__device__", "__host__", "__cooperative__", "__constant__"))
 _BESIDE = frozenset(("static", "inline", "extern", "const", "constexpr", "__forceinline__", "volatile"))
 _AHEAD = _BESIDE | {'"C"'}
-_INTRINSICS = ("__dtu_", "__gcu_", "__builtin_gcu", "__builtin_dtu", "tcle_dtu_")
 # What means the same at the end of the text as in the function that launches.
 _PLAIN_TYPE = re.compile(rf"{'|'.join(OF_TYPES)}|double|true|false|const|(u_?)?int\d+_t|size_t")
-# What kernels cannot do, by the name that begins it: the compiler would take it.
-_REFUSED = {
-    "asm": "inline assembly is for the chip's processor, which this is not",
-    "__asm__": "inline assembly is for the chip's processor, which this is not",
-    "__asm": "inline assembly is for the chip's processor, which this is not",
-    "throw": "a kernel has no exceptions",
-    "try": "a kernel has no exceptions",
-}
 # What the macros `__global__` and so on stand for on the chip; literals are passed over.
 _ATTRIBUTE = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|__attribute__[ \t]*\(\([ \t]*(global|device|host|constant|shared|cooperative)[ \t]*\)\)'
 )
-# Attributes whose texts the compiler hands to the assembler as they are.
-_SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
-_SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
-
-
-@cache
-def _known() -> frozenset[str]:
-    """Return the intrinsics that the headers define."""
-    header = Path(__file__).parent / "include" / "atops" / "published.h"
-    return frozenset(re.findall(r"\b__dtu_\w+", header.read_text(encoding="utf-8")))
 
 
 def rewrite(
@@ -100,7 +73,7 @@ def rewrite(
     return found
 
 
-class _Rewriter(Declarations):
+class _Rewriter(Refusals):
     """Goes through the tokens of the program's own files, one part after the other."""
 
     def __init__(self, found: Rewritten, vectors: bool, program: bool) -> None:
@@ -117,10 +90,9 @@ class _Rewriter(Declarations):
         self.main: list[str] = []  # the part's text so far, and where in it the declaration at the top begins
         self.beginning = 0
         self.bare: dict[str, str] = {}  # names at the top that the program has for nothing else, and where they are
-        self.hidden: set[str] = set()  # of these, what the function that is read has for something of its own
         self._takers = {
             **dict.fromkeys(BYTES, self._vector), **dict.fromkeys(_SPACES, self._memory),
-            **dict.fromkeys(_SPECIFIERS, self._specifier), "namespace": self._namespace,
+            **dict.fromkeys(_SPECIFIERS, self._specifier), "namespace": self._namespace, "using": self._using,
         }  # fmt: skip
 
     def part(self, text: str, file: str, line: int) -> str:
@@ -159,8 +131,9 @@ class _Rewriter(Declarations):
                 self.scopes.append(None)
             elif token.text == "}" and self.scopes:
                 self.scopes.pop()
+            self.shared.passed(token.text, len(self.scopes), self._text(self._next(place + 1)))
             if token.text[-1] in "};" and self._at_top:  # what defines a variable of the device ends so, too
-                self.hidden.clear()
+                self.shared.at_top()
                 if out is self.main:
                     self.beginning = len(out) + 1  # behind this token
             elif token.text == "<<<":
@@ -206,31 +179,24 @@ class _Rewriter(Declarations):
             out.append(MAIN)
             return place + 1
         self._refuse(place, text)
-        if self.kernels.get(text) and not self._at_top and self.is_plain_call(place):
-            self._fault(f"kernel {text} is called as a function; host code launches it: {text}<<<grid, block>>>(...) "
-                        "(TOPS C++, 8.1)")  # fmt: skip
-        if text.startswith(_INTRINSICS) and text not in _known() and self._text(self._next(place + 1)) == "(":
+        if self.is_unknown_intrinsic(place):
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
         return None
 
     def _refuse(self, place: int, text: str) -> None:
         """Fault a name that no kernel may have here."""
-        if text in _REFUSED and not (self.program and text in ("throw", "try")):
-            self._fault(_REFUSED[text])
-        elif text.strip("_") in _SYMBOLS and self._text(self._next(place + 1)) == "(":
-            self._symbol(place)
+        if why := self.refusal(place, self.program):
+            self._fault(why)
+        if self.kernels.get(text) and not self._at_top and self.is_plain_call(place):
+            self._fault(f"kernel {text} is called as a function; host code launches it: {text}<<<grid, block>>>(...) "
+                        "(TOPS C++, 8.1)")  # fmt: skip
 
-    def _symbol(self, place: int) -> None:
-        """Refuse a text in an attribute, or in what is called like one, that the assembler would take for its own.
-
-        A section or a symbol is a name; with the end of a line in it, what follows is an instruction.
-        """
-        opening = self._next(place + 1)
-        for token in self.given[opening : closing(self.given, opening)]:
-            if token.kind == "text" and not _SYMBOL.fullmatch(token.text) and self.in_attribute(place):
-                self._fault(f"{self._text(place)} expects a name of letters, digits, '.' and '_'")
-                return
+    def _using(self, place: int, out: list[str]) -> int:
+        """Take `using`, by which a name of another namespace may be shared memory; it stays as it is."""
+        self.shared.use(each.text for each in self.given[place : self.end_of_declaration(place)])
+        out.append(self.given[place].text)
+        return place + 1
 
     def _is_main(self, place: int) -> bool:
         """Whether the program's `main` is defined here; let it return 0 where it returns nothing, as a main does."""
@@ -384,7 +350,8 @@ class _Rewriter(Declarations):
             for each in names:
                 self.shared.note(self._namespaces(), each, f"atops::shared_memory(&{scope}::{names[-1]}).{each}")
             return end + 1
-        self.hidden.update(names)  # where the top of the text has such a name, too
+        for each in names:  # the top of the text may have such a name, too
+            self.shared.hide(each, len(self.scopes))
         place_of_all = f"__atops_place_{number}"
         refs = f"auto &{place_of_all} = atops::{function}(&__atops_memory_{number}::{names[-1]});"
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
@@ -409,8 +376,8 @@ class _Rewriter(Declarations):
         if self._before(place) in (".", "->"):
             return False
         if self.declares(place, self._at_top) or self.declares_alone(place):
-            self.hidden.add(text)
-        return text not in self.hidden
+            self.shared.hide(text, len(self.scopes) - self.enumerates(place))
+        return not self.shared.hides(text)
 
     def _members(self, first: int, end: int, aligned: str) -> tuple[str, list[str]] | None:
         """Return the members that a declaration becomes, and their names; `aligned` stands before it."""
@@ -459,7 +426,7 @@ class _Rewriter(Declarations):
             self.shared.note(self._namespaces(), name, f"atops::dynamic_shared<{kind}>()")
             out.append(skipped)
         else:
-            self.hidden.add(name)
+            self.shared.hide(name, len(self.scopes))
             out.append(f"[[maybe_unused]] {kind} *{name} = atops::dynamic_shared<{kind}>();{skipped}")
         self.line += self._join(place, end).count("\n")
         return end + 1

@@ -170,6 +170,40 @@ def test_names_that_shared_memory_has_too(run: Any) -> None:
     assert run("", "f", (1, 12), np.zeros(12, np.int32), module=module).tolist() == [right] * 12
 
 
+SCOPES = """
+namespace other { __shared__ int t[4]; }
+__shared__ int s;
+enum Kind { none };
+__device__ int twice(int v) { return 2 * v; }
+struct P { int a, b; P(int s) : a{s}, b(s) {} };
+__global__ void f(int *out) {
+    int t = 7, at = 0;
+    if (threadIdx.x == 0) s = 100;
+    __syncthreads();
+    { int s = 1; { int s = 2; out[at++] = s; } out[at++] = s; }
+    out[at++] = s;
+    for (int s = 0; s < 2; ++s) out[at++] = s;
+    out[at++] = s;
+    for (int s = 3; s < 4; ++s) for (int k = 0; k < 1; ++k) { out[at++] = s; }
+    out[at++] = s;
+    if (int s = twice(2); s == 3) out[at++] = 0; else { out[at++] = s; }
+    out[at++] = s;
+    auto half = [&](int s) { return s / 2; };
+    out[at++] = half(10) + twice(s);
+    { auto [s, k] = P(6); out[at++] = s + k; }
+    { enum { s = 9 }; out[at++] = s; }
+    out[at++] = s + t;
+}
+"""
+
+
+def test_scopes_of_names_that_shared_memory_has_too(run: Any) -> None:
+    """A name that a block, a loop or a lambda has for itself is the shared memory's again behind it."""
+    module = k.compile_source(SCOPES, "scopes.tops").module()
+    right = [2, 1, 100, 0, 1, 100, 3, 100, 4, 100, 205, 12, 9, 107]
+    assert run("", "f", (1, 1), np.zeros(len(right), np.int32), module=module).tolist() == right
+
+
 ALIGNED = """
 __shared__ char first;
 alignas(256) __shared__ int top[3];
