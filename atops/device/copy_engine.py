@@ -29,12 +29,15 @@ class Direction(IntEnum):
 class CopyJob:
     """One copy that wants an engine. `start` is called with no lock held, once, when it may run."""
 
-    __slots__ = ("direction", "engine", "priority", "start", "ticket")
+    __slots__ = ("direction", "engine", "priority", "ticket")
 
-    def __init__(self, priority: int, ticket: int, direction: Direction, start: Callable[[], None]) -> None:
+    def __init__(self, priority: int, ticket: int, direction: Direction) -> None:
         self.priority, self.ticket = priority, ticket
-        self.direction, self.start = direction, start
+        self.direction = direction
         self.engine = -1
+
+    def start(self) -> None:
+        """Begin; nothing, where only the engine is to be held."""
 
     def __lt__(self, other: CopyJob) -> bool:
         """Say whether it comes first: by its priority, then its ticket."""

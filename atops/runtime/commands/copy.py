@@ -262,35 +262,10 @@ def run_on_engine(
     Then tell `done`. `takes`, asked when it begins, says for how many nanoseconds of the driver's clock it then holds
     the engine; the bytes move at their end, as late as may be. An abort meanwhile lets it finish, as any begun copy.
     """
-    stream, board, engines = item.queue, item.queue.board, context.engines
-    share: CopyEngines | None = item.share if context is stream.context else None
-    action = _observed(context, item, direction, action)
-
-    def work() -> None:
-        item.engine = job.engine
-        item.started_ns = board.now()  # until then it stood behind other copies
-        if board.tracer.detail:
-            command_trace.start(item, item.started_ns)
-        if takes is not None and (duration := takes()):
-            item.parked = None  # it moves: it waits for no other copy
-            board.executor.spend(duration, move, job.priority)
-        else:
-            move()
-
-    def move() -> None:
-        error = _failure_of(action)
-        turn.give_back()  # first: the next copy must not find the link held by one of which it was told that it is over
-        done(error)
-        turn.give_later()
-
-    def cancel(error: AtopsError) -> None:
-        if turn.withdraw():
-            item.finish(error)
-
-    job = CopyJob(stream.priority, item.seq, direction, lambda: turn.start(done))
-    turn = _Turn(item, work, job, engines, share)
-    item.stop, item.parked = cancel, engines if share is None else share
-    if board.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
+    share: CopyEngines | None = item.share if context is item.queue.context else None
+    turn = _Turn(item, direction, context.engines, share, _observed(context, item, direction, action), done, takes)
+    item.stop, item.parked = turn.cancel, context.engines if share is None else share
+    if item.queue.board.tracer.detail and turn.waits():
         command_trace.park(item)
     turn.request()
 
@@ -305,24 +280,35 @@ def _observed(
     return action if board.detector is None else board.detector.moving(item, action)
 
 
-class _Turn:
+class _Turn(CopyJob):
     """The turn of one copy: first in its bundle's share of the engines, if that has one, then with the device's."""
 
-    __slots__ = ("_engines", "_item", "_job", "_place", "_share", "_work")
+    __slots__ = ("_action", "_done", "_engines", "_item", "_place", "_share", "_takes")
 
     def __init__(
-        self, item: Completion, work: Callable[[], None], job: CopyJob, engines: CopyEngines, share: CopyEngines | None
+        self,
+        item: Completion,
+        direction: Direction,
+        engines: CopyEngines,
+        share: CopyEngines | None,
+        action: Callable[[], None],
+        done: Callable[[AtopsError | None], None],
+        takes: Callable[[], int] | None,
     ) -> None:
-        self._item, self._work = item, work
-        self._job = job
-        self._engines = engines
-        self._share = share
-        self._place = CopyJob(job.priority, job.ticket, Direction.NONE, lambda: engines.request(job))
+        super().__init__(item.queue.priority, item.seq, direction)
+        self._item, self._action, self._done, self._takes = item, action, done, takes
+        self._engines, self._share = engines, share
+        self._place = None if share is None else _Place(self, engines)
+
+    def waits(self) -> bool:
+        """Say whether it has to wait for an engine or for the link: a snapshot."""
+        engines, share = self._engines, self._share
+        return engines.full or not engines.quiet(self.direction) or (share is not None and share.full)
 
     def request(self) -> None:
         """Start the copy now or when its turn comes."""
-        if self._share is None:
-            self._engines.request(self._job)
+        if self._share is None or self._place is None:
+            self._engines.request(self)
         else:
             self._share.request(self._place)
 
@@ -331,46 +317,74 @@ class _Turn:
         """The stream of the copy, after which a schedule names its steps."""
         return self._item.queue.choice
 
+    def start(self) -> None:
+        """Run the copy on a copy thread; where the system gives none, it fails."""
+        board = self._item.queue.board
+        try:
+            board.executor.run(COPIES, self.work, self.priority)
+        except RuntimeError as failure:
+            board.post(partial(self._end, as_failure(failure, self._item)))
+
     def work(self) -> None:
         """Begin the copy, which has its engine."""
-        self._work()
-
-    def start(self, done: Callable[[AtopsError | None], None]) -> None:
-        """Run the copy on a copy thread; where the system gives none, it fails."""
-        item = self._item
+        item, takes = self._item, self._takes
         board = item.queue.board
+        item.engine = self.engine
+        item.started_ns = board.now()  # until then it stood behind other copies
+        if board.tracer.detail:
+            command_trace.start(item, item.started_ns)
+        if takes is not None and (duration := takes()):
+            item.parked = None  # it moves: it waits for no other copy
+            board.executor.spend(duration, self.move, self.priority)
+        else:
+            self.move()
 
-        def refuse(error: AtopsError) -> None:
-            self.give_back()
-            done(error)
-            self.give_later()
+    def move(self) -> None:
+        """Move the bytes."""
+        self._end(_failure_of(self._action))
 
-        try:
-            board.executor.run(COPIES, self.work, self._job.priority)
-        except RuntimeError as failure:
-            board.post(partial(refuse, as_failure(failure, item)))
+    def _end(self, error: AtopsError | None) -> None:
+        """Give back the engine to what is as urgent, tell how the copy ended, and let less urgent copies have it.
 
-    def give_back(self) -> None:
-        """Give back the engine of a copy that has ended, to what is as urgent."""
-        self._engines.give_back(self._job)
-        if self._share is not None:
+        First the engine: the next copy must not find the link held by one of which it was told that it is over. Last
+        the less urgent ones, once the next command of the stream had its chance.
+        """
+        self._engines.give_back(self)
+        if self._share is not None and self._place is not None:
             self._share.give_back(self._place)
-
-    def give_later(self) -> None:
-        """Let less urgent copies have it, once the next command of the stream had its chance."""
+        self._done(error)
         self._engines.give_later()
         if self._share is not None:
             self._share.give_later()
 
-    def withdraw(self) -> bool:
+    def cancel(self, error: AtopsError) -> None:
+        """Have the command fail, unless the copy has started."""
+        if self._withdraw():
+            self._item.finish(error)
+
+    def _withdraw(self) -> bool:
         """Forget a copy that has not started. Returns False when it has."""
-        if self._share is not None and self._share.withdraw(self._place):
+        if self._share is not None and self._place is not None and self._share.withdraw(self._place):
             return True
-        if not self._engines.withdraw(self._job):
+        if not self._engines.withdraw(self):
             return False
-        if self._share is not None:
+        if self._share is not None and self._place is not None:
             self._share.release(self._place)
         return True
+
+
+class _Place(CopyJob):
+    """The place of a copy in its bundle's share of the engines: once it has that, it asks for an engine."""
+
+    __slots__ = ("_engines", "_turn")
+
+    def __init__(self, turn: _Turn, engines: CopyEngines) -> None:
+        super().__init__(turn.priority, turn.ticket, Direction.NONE)
+        self._turn, self._engines = turn, engines
+
+    def start(self) -> None:
+        """Ask for an engine."""
+        self._engines.request(self._turn)
 
 
 def _failure_of(action: Callable[[], None]) -> AtopsError | None:

@@ -110,7 +110,7 @@ async def test_a_cooperative_launch_waits_for_all_its_clusters(device):
 async def test_copy_engines_serve_the_most_urgent(device):
     """While every copy engine is taken, copies queue up; then they run by priority, and by ticket among equals."""
     engines, size = device.context.engines, 2 * DIRECT
-    taken = [CopyJob(-3, ticket, Direction.NONE, lambda: None) for ticket in range(engines.engines)]
+    taken = [CopyJob(-3, ticket, Direction.NONE) for ticket in range(engines.engines)]
     for job in taken:
         engines.request(job)
     streams = {

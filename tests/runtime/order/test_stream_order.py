@@ -373,7 +373,7 @@ async def test_the_two_directions_take_turns(device):
     """H2D and D2H copies of one device never share the link; copies the same way and within the device go on."""
     engines, stream = device.context.engines, [device.create_stream() for _ in range(4)]
     x, y = device.empty(LARGE, np.uint8), device.empty(LARGE, np.uint8)
-    up = CopyJob(0, 0, Direction.HOST_TO_DEVICE, lambda: None)
+    up = CopyJob(0, 0, Direction.HOST_TO_DEVICE)
     engines.request(up)
     await stream[2].copy(y, np.ones(LARGE, np.uint8))
     await stream[3].copy(x, y)

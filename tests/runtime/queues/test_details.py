@@ -252,7 +252,7 @@ async def test_a_copy_without_an_engine_is_parked() -> None:
     """A large copy that the link holds up, because another goes the other way, is parked until it may go."""
     with device(trace=100) as chip:
         tracer, engines, stream = chip.driver.tracer, chip.context.engines, chip.create_stream()
-        source, other_way = chip.empty(LARGE, "uint8"), CopyJob(-2, 0, Direction.HOST_TO_DEVICE, lambda: None)
+        source, other_way = chip.empty(LARGE, "uint8"), CopyJob(-2, 0, Direction.HOST_TO_DEVICE)
         engines.request(other_way)
         with tracer.detailed():
             waiting = stream.fetch(source)

@@ -64,7 +64,7 @@ async def test_a_copy_begins_when_it_gets_an_engine() -> None:
     with device(trace=100) as chip:
         engines, stream = chip.context.engines, chip.create_stream()
         source = chip.empty(LARGE, np.uint8)
-        other_way = CopyJob(-2, 0, Direction.HOST_TO_DEVICE, lambda: None)
+        other_way = CopyJob(-2, 0, Direction.HOST_TO_DEVICE)
         engines.request(other_way)
         waiting = stream.fetch(source)
         await StreamLatch(chip).passed()

@@ -43,7 +43,7 @@ def gcu():
 
 def hold(share):
     """Hold one engine of a share. Returns what to release."""
-    held = CopyJob(0, 0, Direction.NONE, lambda: None)
+    held = CopyJob(0, 0, Direction.NONE)
     share.request(held)
     return held
 
