@@ -196,9 +196,10 @@ KEPT = {  # contexts that are never destroyed, and what is said; "" of those tha
     "kept": ("tops_dte_ctx_t c; c.init();", f"a private {NEVER.format(' (nor were 11 more of its block)')}"),
     "kept_by_a_function": ("if (me == 7) keep(3), keep(0);", f"a private {NEVER.format('')}"),
     "kept_of_a_block": ("__shared__ tops_dte_ctx_t c; if (me == 2) c.init();", f"a shared {NEVER.format('')}"),
-    "not_kept": ("tops::private_dte c; tops_dte_ctx_t d; { tops::dte_scope s(d); } d.init(); d.init(); d.destroy();",
-                 ""),
+    "not_kept": ("tops::private_dte c; c.init(); tops_dte_ctx_t d; { tops::dte_scope s(d); } d.init(); d.destroy();", ""),
 }
+AGAIN = "init of a private DTE context a second time; the first was at strict.tops:{line}, destroy() it before"
+KEPT["again"] = ("tops_dte_ctx_t c; tops::dte_scope s(c); c.init();", AGAIN)
 KEEP = "__device__ void keep(int n) { tops_dte_ctx_t c; tops_init_dte(&c); if (n) return; tops_destroy_dte(&c); }\n"
 
 
@@ -335,7 +336,7 @@ def test_what_is_right_is_clean(module: Any, name: str) -> None:
 
 @every("name", KEPT)
 def test_a_context_that_is_never_destroyed(module: Any, name: str) -> None:
-    """Strict mode ends the launch at the line where it was initialised; the detectors alone say nothing."""
+    """Strict mode ends the launch at the line where it was initialised, or is again; the detectors alone say nothing."""
     said = KEPT[name][1]
     assert _run(module, name, detect=True, strict=False).verdict == "clean"
     if not said:
@@ -344,7 +345,7 @@ def test_a_context_that_is_never_destroyed(module: Any, name: str) -> None:
     with pytest.raises(DteError) as caught:
         _run(module, name, strict=True)
     line = _source()[: _source().index("keep(int" if "function" in name else f" {name}(")].count("\n") + 1
-    assert f"of kernel {name} at strict.tops:{line}: {said}" in str(caught.value), caught.value
+    assert f"of kernel {name} at strict.tops:{line}: {said.format(line=line)}" in str(caught.value), caught.value
 
 
 def test_a_schedule_shows_a_race_again(module: Any) -> None:

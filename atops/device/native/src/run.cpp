@@ -398,6 +398,7 @@ void context(Context *given, int what, Site site) {
     if (what == 0 || what == 3) {
         bool again = given->state == 1;
         if (given->busy && again) check_context(own, fiber, given, "init", site);
+        if (own->watch && again && what == 0) watch_init_again(own->watch, given, site);
         const BlockPlace &place = own->run->places[fiber->block];
         uint64_t at = reinterpret_cast<uint64_t>(given);
         given->shared = inside(place.l2, at, at + sizeof *given);

@@ -784,6 +784,17 @@ void watch_init(Watch *watch, const Fiber *fiber, const Context *context) {
     watch->kept.push_back({context, fiber, context->declared, context->shared != 0});
 }
 
+void watch_init_again(Watch *watch, const Context *context, Site site) {
+    if (!watch->run->strict) return;
+    for (const Kept &each : watch->kept)
+        if (each.context == context) {
+            char text[400];
+            snprintf(text, sizeof text, "init of a %s DTE context a second time; the first was at %s:%d, destroy() it before",
+                     each.shared ? "shared" : "private", each.site.file, each.site.line);
+            RUNTIME_TABLE->fail(Fault::dte_error, text, site);
+        }
+}
+
 void watch_destroy(Watch *watch, const Context *context) {
     auto is_it = [&](const Kept &each) { return each.context == context; };
     auto is_copied = [&](const Kept &each) { return each.fiber == context->owner && each.site.line == context->declared.line; };

@@ -23,6 +23,7 @@ void watch_phase(Watch *, const void *what);                   // all that was r
 void watch_acquire(Watch *, const Fiber *, const void *what);
 void watch_constructed(Watch *, void *place, size_t bytes);
 void watch_init(Watch *, const Fiber *, const Context *);  // a context that is to be destroyed
+void watch_init_again(Watch *, const Context *, Site);  // a fault in strict mode
 void watch_destroy(Watch *, const Context *);
 void watch_block_over(Watch *, uint32_t block);  // in strict mode ends the run where contexts were not destroyed
 void watch_context(Watch *, const Fiber *, const Context *, const char *what, Site);
