@@ -74,6 +74,10 @@ class NativeLoaded(Protocol):
     def allocations(self) -> tuple[Allocation, ...]:
         """The memory of its variables."""
 
+    @property
+    def constants(self) -> tuple[Allocation, ...]:
+        """That of its constants."""
+
 
 class NativeEntry(Protocol):
     """A native kernel with the arguments of one launch."""
@@ -126,7 +130,7 @@ class _Plan:
             _check_shared(self.memory)
         self.watching: Watching | None = None
         if grid.detector is not None:
-            self.watching = Watching(grid, module, self.found)
+            self.watching = Watching(grid, module, self.found, self.loaded.constants)
             grid.detector.at_end.append(self._over)
 
     def run_of(self, blocks: Sequence[NativeBlock], seed: int) -> tuple[array[int], object]:

@@ -199,6 +199,8 @@ def runtime_library() -> ctypes.CDLL:
             library.atops_shadow.restype = c_void_p
             library.atops_shadow_free.argtypes = (c_void_p,)
             library.atops_shadow_free.restype = None
+            library.atops_shadow_constant.argtypes = (c_void_p, c_uint64, c_uint64, c_char_p)
+            library.atops_shadow_constant.restype = None
             library.atops_shadow_hold.argtypes = (c_void_p,)
             library.atops_shadow_release.argtypes = (c_void_p,)
             library.atops_shadow_release.restype = None

@@ -7,7 +7,7 @@ detector, as what kernels in Python do is.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_int32, c_uint8, c_uint32, c_uint64
 from typing import TYPE_CHECKING, Final
 
@@ -51,13 +51,22 @@ class _Finding(Structure):
 
 
 class Watching:
-    """The shadow of one launch. `find` gives the live memory that an address of the host is in."""
+    """The shadow of one launch.
 
-    def __init__(self, grid: Grid, module: NativeModule, find: Callable[[int], Allocation | None]) -> None:
+    `find` gives the live memory that an address of the host is in, `constants` is what kernels only read.
+    """
+
+    def __init__(
+        self, grid: Grid, module: NativeModule, find: Callable[[int], Allocation | None],
+        constants: Sequence[Allocation],
+    ) -> None:  # fmt: skip
         library = runtime_library()
         self._library, self._module, self._grid, self._find = library, module, grid, find
         self.address: int = library.atops_shadow()
         weakref.finalize(self, library.atops_shadow_free, self.address).atexit = False
+        for each in constants:
+            low = each.host_address
+            library.atops_shadow_constant(self.address, low, low + each.size, (each.label or "").encode())
 
     def place(self, number: int) -> Site | None:
         """Return a place of the program; None where it is not known."""

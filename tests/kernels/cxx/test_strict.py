@@ -38,6 +38,13 @@ BOUNDS = {
     "past_aligned_shared": ("__shared__ alignas(128) int s[11]; s[me] = 1;",
                             "alignas(128) __shared__ int s[12]; s[me] = 1;",
                             "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
+    "constant": ("if (me) x[me] = ((int *)TABLE)[1]; else ((int *)TABLE)[1] = 1;", "x[me] = ((int *)TABLE)[1];",
+                 "stores 4 bytes of the constant TABLE, which kernels only read"),
+    "constant_by_dte": ("__local__ int t[4]; t[me % 4] = 1; tops::private_dte c; tops::mdspan to((int *)TABLE, 4);"
+                        "if (me == 0) tops::memset(c, to, 1);",
+                        "__local__ int t[4]; tops::private_dte c; tops::mdspan from(TABLE, 4);"
+                        "tops::memcpy(c, tops::mdspan(t, 4), from); x[me] = t[0];",
+                        "stores 16 bytes of the constant TABLE, which kernels only read"),
     "past_shared": ("__shared__ int s[11]; s[me] = 1;", "__shared__ int s[12]; s[me] = 1;",
                     "stores 4 bytes, 4 past the end of the 44 bytes of shared memory declared at strict.tops:"),
     "into_the_next": ("__shared__ int s[32]; __shared__ int t[32]; s[me] = t[me] = 0; s[32 + me] = 1;",
@@ -93,6 +100,7 @@ __device__ __noinline__ void put(float *x, int place) {
     x[place] = threadIdx.x;
 }
 int host_total = 7;
+__constant__ int TABLE[4] = {1, 2, 3, 4};
 """
 HAND_OVER = "__shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
 COUNTED = "__shared__ tte::barrier<SIP> b(12); __shared__ int s[12]; s[me] = me; {} x[me] = s[11 - me];"
@@ -196,7 +204,8 @@ KEPT = {  # contexts that are never destroyed, and what is said; "" of those tha
     "kept": ("tops_dte_ctx_t c; c.init();", f"a private {NEVER.format(' (nor were 11 more of its block)')}"),
     "kept_by_a_function": ("if (me == 7) keep(3), keep(0);", f"a private {NEVER.format('')}"),
     "kept_of_a_block": ("__shared__ tops_dte_ctx_t c; if (me == 2) c.init();", f"a shared {NEVER.format('')}"),
-    "not_kept": ("tops::private_dte c; c.init(); tops_dte_ctx_t d; { tops::dte_scope s(d); } d.init(); d.destroy();", ""),
+    "not_kept": ("tops::private_dte c; c.init(); tops_dte_ctx_t d; { tops::dte_scope s(d); } d.init(); d.destroy();",
+                 ""),
 }
 AGAIN = "init of a private DTE context a second time; the first was at strict.tops:{line}, destroy() it before"
 KEPT["again"] = ("tops_dte_ctx_t c; tops::dte_scope s(c); c.init();", AGAIN)
@@ -336,7 +345,7 @@ def test_what_is_right_is_clean(module: Any, name: str) -> None:
 
 @every("name", KEPT)
 def test_a_context_that_is_never_destroyed(module: Any, name: str) -> None:
-    """Strict mode ends the launch at the line where it was initialised, or is again; the detectors alone say nothing."""
+    """Strict mode ends the launch at the line where it was initialised, or is again; detectors alone say nothing."""
     said = KEPT[name][1]
     assert _run(module, name, detect=True, strict=False).verdict == "clean"
     if not said:

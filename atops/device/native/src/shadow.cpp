@@ -28,7 +28,7 @@ Region::Region(uint64_t low, uint64_t high, Space space, uint32_t owner)
 }
 
 Region::Region(Region &&other) noexcept
-    : low(other.low), high(other.high), space(other.space), owner(other.owner), first(other.first), count(other.count),
+    : low(other.low), high(other.high), space(other.space), owner(other.owner), constant(other.constant), first(other.first), count(other.count),
       place(other.place), touched(std::move(other.touched)) {
     other.place = nullptr;
 }
@@ -107,6 +107,10 @@ extern "C" {
 void *atops_shadow() { return new Shadow; }
 
 void atops_shadow_free(void *shadow) { delete static_cast<Shadow *>(shadow); }
+
+void atops_shadow_constant(void *shadow, uint64_t low, uint64_t high, const char *name) {
+    static_cast<Shadow *>(shadow)->constants.push_back({{low, high}, name});
+}
 
 // Have no run change it until it is released; 0 where one goes on, of a launch that was abandoned.
 int32_t atops_shadow_hold(void *shadow) { return static_cast<Shadow *>(shadow)->running.try_lock(); }

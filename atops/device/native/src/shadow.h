@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -36,6 +37,7 @@ class Region {
     uint64_t low = 0, high = 0;
     Space space = Space::unknown;
     uint32_t owner = 0;  // of local memory the thread, of shared memory the block: linear
+    const char *constant = nullptr;  // the name of a variable that kernels only read
 
     Region() = default;
     Region(uint64_t low, uint64_t high, Space space, uint32_t owner);
@@ -64,8 +66,14 @@ class Region {
     std::vector<uint8_t> touched;  // for each 512 words whether there is anything
 };
 
+struct Constant {
+    Range bytes;
+    std::string name;
+};
+
 // Of a launch: what outlives the runs of its blocks.
 struct Shadow {
+    std::vector<Constant> constants;  // set before its first run
     std::mutex running;  // blocks of one launch run one after the other
     std::map<uint64_t, Region> global;  // by the first byte
     std::vector<Where> wheres{1};

@@ -320,12 +320,14 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
         if (!known) beyond(touch, low, high, "shared", place.l2, places.data(), places.size(), dynamic);
         return made(watch->shared[fiber->block], place.l2, Space::shared, watch->base / watch->own->size + fiber->block);
     }
-    if (watch->last && low >= watch->last->low && high <= watch->last->high) return watch->last;
-    char text[200];
+    bool stores = touch.does & WRITES;
+    if (watch->last && low >= watch->last->low && high <= watch->last->high && !(stores && watch->last->constant))
+        return watch->last;
+    char text[512];
     if (on_stack(fiber, low)) return nullptr;
     Range range;
     if (of_host_code(watch, low, high)) {
-        if (!(touch.does & WRITES) || initialises_static(fiber)) return nullptr;
+        if (!stores || initialises_static(fiber)) return nullptr;
         snprintf(text, sizeof text, "stores %llu bytes of a variable of host code, which no kernel has: declare it "
                  "__device__, or pass it as an argument", static_cast<unsigned long long>(high - low));
         refuse(touch, low, high, text);
@@ -342,6 +344,13 @@ Region *region_of(Touch &touch, uint64_t low, uint64_t high) {
     if (found == watch->shadow->global.end()) {
         found = watch->shadow->global.try_emplace(range.low, Region(range.low, range.high, Space::global, 0)).first;
         if (!found->second.whole()) fail_now(Fault::out_of_resources, "the host has no memory to watch accesses");
+        for (const Constant &each : watch->shadow->constants)
+            if (each.bytes.low == range.low) found->second.constant = each.name.c_str();
+    }
+    if (stores && found->second.constant) {
+        snprintf(text, sizeof text, "stores %llu bytes of the constant %s, which kernels only read (TOPS C++, 8.2)",
+                 static_cast<unsigned long long>(high - low), found->second.constant);
+        refuse(touch, low, high, text);
     }
     return watch->last = &found->second;
 }
