@@ -30,7 +30,7 @@ class Loaded(NamedTuple):
 
     module: NativeModule
     allocations: tuple[Allocation, ...]
-    constants: tuple[Allocation, ...]  # those of them that kernels only read
+    constants: tuple[Allocation, ...] = ()  # those of them that kernels only read
 
 
 class LoadedModule:
@@ -46,7 +46,7 @@ class LoadedModule:
         self.rows = module.variables
         self.variables = {row.name.decode(): _declared(row, name) for row in self.rows}
         self.constant_bytes = sum(each.nbytes for each in self.variables.values() if each.is_constant)
-        self._plain = Loaded(module, (), ())
+        self._plain = Loaded(module, ())
         self._lock = make_lock()
         self._copies: dict[tuple[Chip, bool], tuple[list[int], Loaded]] = {}
 
@@ -57,7 +57,7 @@ class LoadedModule:
         """
         chosen = self._watched() if watched else self.module
         if not self.variables:
-            return Loaded(chosen, (), ()) if watched else self._plain
+            return Loaded(chosen, ()) if watched else self._plain
         spans = [each.on(chip) for each in self.variables.values()]
         places = [_address(each) for each in spans]
         with self._lock:
