@@ -23,7 +23,7 @@ from atops.base.python_ast import module_tree
 
 __all__ = (
     "Site", "asked_at", "asserted", "caller", "callers_of", "calling_place", "expression_at", "file_shown",
-    "source_name",
+    "program_place", "source_name",
 )  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -200,6 +200,16 @@ def callers_of(site: Site, most: int) -> list[tuple[CodeType, int]]:
             found.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return found
+
+
+def program_place(frame: FrameType | None) -> Site | None:
+    """Return the innermost place of the program on the stack that ends in a frame, perhaps of another thread.
+
+    Neither this package's nor that of a library which the program or the package has called. None where there is none.
+    """
+    while frame is not None and _FILES[frame.f_code.co_filename] is not _Kind.PROGRAM:
+        frame = frame.f_back
+    return None if frame is None else Site(frame.f_code, frame.f_lasti)
 
 
 class _Inside(dict[str, bool]):

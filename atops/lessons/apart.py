@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from math import inf
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final
 
-from atops.device.call_site import file_shown
+from atops.device.call_site import file_shown, program_place
 
 if TYPE_CHECKING:
     from atops.checking.runner import Runner
@@ -27,7 +27,6 @@ __all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited")
 
 TICK_S: Final = 0.25
 OURS: Final = str(Path(__file__).parents[1])
-ASYNCIO: Final = str(Path(asyncio.__file__).parent)
 NEVER_AWAITED: Final = re.compile(r"coroutine '(.+?)' was never awaited")
 # What a run may change of the variables of a file, or what belongs to the loop of one run.
 CHANGED: Final = (
@@ -153,7 +152,8 @@ class Patience:
                 moved = now
             if now >= min(end, moved + self.idle):
                 if self.stood is None:
-                    self.stood = _stands(sys._current_frames().get(thread))
+                    place = program_place(sys._current_frames().get(thread))
+                    self.stood = "" if place is None else f"{file_shown(place.path)}:{place.line}"
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
 
     def _steps(self) -> object:
@@ -161,10 +161,3 @@ class Patience:
         runner = self.runner
         executor = getattr(runner, "executor", None)  # of the run that goes on
         return None if runner is None else (id(runner), runner.runs, executor and executor.agenda.made)
-
-
-def _stands(frame: FrameType | None) -> str:
-    """Return the innermost place that is neither of atops' own nor of asyncio's."""
-    while frame is not None and frame.f_code.co_filename.startswith((OURS, ASYNCIO, "<frozen")):
-        frame = frame.f_back
-    return "" if frame is None else f"{file_shown(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
+import sys
 from types import CodeType
 
 import pytest
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.device import call_site as site
-from atops.device.call_site import Site, asked_at, asserted, caller, calling_place, file_shown, source_name
+from atops.device.call_site import (
+    Site,
+    asked_at,
+    asserted,
+    caller,
+    calling_place,
+    file_shown,
+    program_place,
+    source_name,
+)
 
 
 def inside(source: str) -> dict[str, object]:
@@ -92,6 +103,19 @@ def test_frames_of_numpy_are_skipped():
     found.append(planted["Asks"]() + 1)  # type: ignore[operator]
     line = test_frames_of_numpy_are_skipped.__code__.co_firstlineno + 4
     assert str(found[0]) == f"test_call_site.py:{line} in test_frames_of_numpy_are_skipped"
+
+
+def test_the_place_of_a_program_is_in_no_library():
+    """Wherever a thread is when it is looked at: in numpy, or in Python's own library."""
+    places: list[Site | None] = []
+
+    def look(pairs: object) -> None:
+        frame = sys._getframe(1)
+        assert frame.f_code.co_filename != __file__, "a library calls this"
+        places.append(program_place(frame))
+
+    json.loads("{}", object_pairs_hook=look)
+    assert str(places[0]).startswith("test_call_site.py:") and program_place(None) is None
 
 
 def test_the_same_place_is_the_same_site():
