@@ -75,10 +75,10 @@ class Tracer:
     """
 
     __slots__ = (
-        "_asked", "_capacities", "_counters", "_deliverer", "_details", "_holds", "_labels", "_lock", "_name_ids",
+        "_asked", "_capacities", "_counters", "_deliverer", "_holds", "_labels", "_lock", "_name_ids",
         "_names", "_noters", "_notes", "_own", "_races", "_ring", "_waits", "active", "anchor_ns",
-        "capacity", "clock", "contexts", "detail", "emit", "emit_all", "notes_waits", "observed", "on_detailed",
-        "subscriptions", "thread_detail",
+        "capacity", "clock", "contexts", "detail", "details", "emit", "emit_all", "notes_waits", "observed",
+        "on_detailed", "subscriptions", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -104,7 +104,7 @@ class Tracer:
         self._notes: dict[str, str] = {}
         self._noters = 0  # how many want the waits of the program alone
         self._own, self._holds = capacity, list[int]()  # the capacity without holds, and those that holds ask for
-        self._details: DetailLog | None = None
+        self.details = DetailLog()
         self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
         self.on_detailed: Callable[[], object] | None = None  # tells a late reader what is queued and allocated
         self.resize(capacity)
@@ -276,14 +276,6 @@ class Tracer:
             tuple(self.races()), tuple(self.waits()),
         )  # fmt: skip
 
-    @property
-    def details(self) -> DetailLog:
-        """The log of details. It is made for the first reader: most boards have none."""
-        if (log := self._details) is None:
-            with self._lock:
-                log = self._details = self._details or DetailLog()
-        return log
-
     def detailed(self, threads: bool = False) -> Detailing:
         """Record details from now until the answer is closed: `with tracer.detailed():`.
 
@@ -382,7 +374,6 @@ class Tracer:
     def _want(self, change: int, threads: bool) -> None:
         """Count one reader of details more, or one less."""
         with self._lock:
-            self._details = self._details or DetailLog()  # before anything is told: that must not wait for the lock
             self.detail += change
             self.thread_detail += change if threads else 0
             self._activate()

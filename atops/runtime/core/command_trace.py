@@ -15,7 +15,7 @@ from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.records import ContextTuple, Kind, Phase, Status, TraceTuple
 from atops.base.trace.tracer import Tracer
 from atops.device.call_site import calling_place
-from atops.runtime.core.commands import NOWHERE, ROWS, row_of
+from atops.runtime.core.commands import NOWHERE, ROWS, nothing, row_of
 from atops.runtime.core.completion import PENDING, Completion
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def submit(item: Completion) -> None:
         item.context = copy_context()
     if not tracer.detail:
         return
-    place = calling_place(ENQUEUEING)
-    _tell(item, SUBMITTED, item.submitted_ns, -1, tracer.details.site(*place))
+    code, instruction = calling_place(ENQUEUEING)
+    _tell(item, SUBMITTED, item.submitted_ns, -1, tracer.details.site(code, instruction))
     _tell_uses(item)
 
 
@@ -147,9 +147,12 @@ def _stand(item: Completion) -> None:
 
 def _tell_uses(item: Completion) -> None:
     """Tell what memory a command uses, if its trace record does not."""
+    command = item.command
+    uses = ROWS[command.__class__].uses
+    if uses is nothing:
+        return
     try:
-        command = item.command
-        for device, offset, size in row_of(command).uses(command):
+        for device, offset, size in uses(command):
             item.queue.board.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end the drain; the command fails with it
         item.untold = failure
@@ -171,7 +174,7 @@ def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1
 def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
     """Return and keep what all events of a command share: kind, bytes, name, and the word that it waits for."""
     command = item.command
-    kind, size, *_, src, src_at, _, name = row_of(command).describe(command, item)
+    kind, size, _, _, src, src_at, _, name = ROWS[command.__class__].describe(command, item)
     word = (src, src_at) if kind == WAIT_VALUE else NOWHERE
     item.told = told = (kind, size, tracer.intern(name), *word)
     return told

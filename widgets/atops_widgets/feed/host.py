@@ -60,7 +60,7 @@ class HostLog:
     def _add(self, kind: int, columns: Mapping[str, Column]) -> None:
         started, finished = columns["started_ns"], columns["finished_ns"]
         count, ends = len(started), self._ends[kind]
-        lanes = [_lane(ends, start, end) for start, end in zip(started.tolist(), finished.tolist(), strict=True)]
+        lanes = _lanes(ends, started.tolist(), finished.tolist())
         first = HOST + self.rows.start + len(self.rows)
         self.rows.extend_columns({
             **columns, "seq": np.arange(first, first + count), "kind": np.full(count, kind), "bytes": np.zeros(count),
@@ -137,13 +137,27 @@ class HostLog:
         return "".join(parts[:NAMED])
 
 
-def _lane(ends: list[int], start: int, end: int) -> int:
-    """Return the first lane that is free at `start`, and take it until `end`; things come in the order of ending."""
-    lane = next((number for number, taken in enumerate(ends) if taken <= start), min(len(ends), LANES - 1))
-    if lane == len(ends):
-        ends.append(end)
-    ends[lane] = max(ends[lane], end)
-    return lane
+def _lanes(ends: list[int], started: Sequence[int], finished: Sequence[int]) -> list[int]:
+    """Return for each thing the first lane that is free at its start, and take it until its end.
+
+    `ends` is until when each lane is taken; things come in the order of ending.
+    """
+    lanes = []
+    for start, end in zip(started, finished, strict=True):
+        lane = 0
+        for taken in ends:
+            if taken <= start:
+                break
+            lane += 1
+        if lane < len(ends):
+            ends[lane] = end
+        elif lane < LANES:
+            ends.append(end)
+        else:
+            lane = LANES - 1
+            ends[lane] = max(ends[lane], end)
+        lanes.append(lane)
+    return lanes
 
 
 def _listed(seqs: Sequence[int]) -> str:

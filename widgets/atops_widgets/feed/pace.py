@@ -116,10 +116,9 @@ class Flow:
 
 LOG: Final = get_logger("atops.widgets")
 
-SHARE: Final = 0.03  # of one processor while the program uses it; details cost it more, in its own threads
+SHARE: Final = 0.05  # of one processor while the program uses it; details cost it more, in its own threads
 IDLE_SHARE: Final = 0.15  # while it does not: the program is not slowed down
 RESTS, WORKS = 0.05, 0.25  # of a processor: what a program uses that does not work, and one that does
-BESIDE: Final = 0.1  # of what a working program uses, and of what it leaves of a processor: so much, if that is more
 PORTION: Final = 2048  # rows of a kind that are read at once after the first time; the rest waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 LONGEST_PAUSE_S: Final = 1.0  # what cost more is not made up for: the picture would stand; longer for a smaller share
@@ -131,8 +130,8 @@ QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved
 class Pace:
     """The timer of one feed, on the widgets' thread. It does not keep the feed alive.
 
-    `share` is the part of one processor that it may take, always; None: SHARE where the program takes all of it, up to
-    0.05 where it takes half, up to IDLE_SHARE where it takes hardly any.
+    `share` is the part of one processor that it may take, always; None: SHARE while the program works, up to
+    IDLE_SHARE where it takes hardly any of it.
     """
 
     def __init__(self, feed: Feed, share: float | None = None) -> None:
@@ -201,7 +200,7 @@ class Pace:
         passed, used, own = (late - early for late, early in zip(now, then, strict=True))
         busy = (used - own) / max(passed, 1e-9)
         rests = (WORKS - busy) / (WORKS - RESTS)
-        return max(SHARE + (IDLE_SHARE - SHARE) * min(1.0, max(0.0, rests)), BESIDE * min(busy, 1 - busy))
+        return SHARE + (IDLE_SHARE - SHARE) * min(1.0, max(0.0, rests))
 
     def _note_lag(self, feed: Feed, at: float, waiting: int) -> None:
         """Note how long ago all that there was had been read; what came meanwhile is no lag."""

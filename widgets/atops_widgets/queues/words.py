@@ -66,6 +66,8 @@ class Words:
     def failure(self, stream: int) -> str:
         """Return how a stream failed and what was skipped behind it; empty if nothing did."""
         ledger = self.ledger
+        if not len(self.held.broken):
+            return ""
         own = self.held.broken[ledger["where"][self.held.broken] == stream]
         status = ledger["status"][own]
         failed, skipped, aborted = (own[status == each] for each in (Status.FAILED, Status.SKIPPED, Status.ABORTED))
