@@ -23,6 +23,10 @@ __all__ = (
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 NEWEST: Final = NEVER - 1  # the moment at which all that was told has happened
+RAN: Final = np.isin(np.arange(256), (Status.DONE, Status.FAILED))  # by status
+# As plain integers: numpy takes five times as long to compare a column with a member of an enumeration.
+API, CALL, WAIT_VALUE, DONE = int(Kind.API), int(Kind.CALL), int(Kind.WAIT_VALUE), int(Status.DONE)
+SUBMITTED, STARTED, PARKED = int(Phase.SUBMITTED), int(Phase.STARTED), int(Phase.PARKED)
 FIELDS: Final[Mapping[str, tuple[str, int]]] = {  # what each column holds, and what stands there at first
     "seq": ("i8", -1), "submitted": ("i8", NEVER), "started": ("i8", NEVER), "ended": ("i8", NEVER),
     "where": ("i4", -1), "kind": ("u1", 0), "status": ("u1", 0), "bytes": ("i8", 0), "name": ("i4", 0),
@@ -73,12 +77,12 @@ class Ledger:
         """
         first, _ = self.all_over()
         ended, where = self["ended"][first:], self["where"][first:]
-        ran = np.isin(self["status"][first:], (Status.DONE, Status.FAILED))
-        over, going = np.flatnonzero((ended != NEVER) & ran), np.flatnonzero(ended == NEVER)
+        going = ended == NEVER
+        over, going = np.flatnonzero(RAN[self["status"][first:]] & ~going), np.flatnonzero(going)
         newest = np.full(len(self.streams), -1, np.int64)
-        np.maximum.at(newest, where[over], over)
-        beside = self["kind"][first:][going] == Kind.CALL  # these may outlast what comes after them
-        missed = going[(going < newest[where[going]]) & ~beside]
+        newest[where[over]] = over  # of several the last one counts
+        missed = going[going < newest[where[going]]]
+        missed = missed[self["kind"][first:][missed] != CALL]  # these may outlast what comes after them
         ended[missed] = ended[newest[where[missed]]]
 
     def slots(self, seqs: Column) -> Column:
@@ -103,7 +107,7 @@ class Ledger:
         np.minimum.at(self["submitted"], at, rows["at_ns"])  # of any phase: its enqueuing may have been missed
         for field in ("kind", "bytes", "name"):
             self[field][at] = rows[field]
-        begun = rows["phase"] != Phase.SUBMITTED
+        begun = rows["phase"] != SUBMITTED
         self["told"][at[begun]] = rows["told"][begun]
         told = rows["site"] >= 0
         self["site"][at[told]] = rows["site"][told]
@@ -123,7 +127,7 @@ class Ledger:
         self["ended"][at] = rows["finished_ns"]
         for field in ("kind", "status", "bytes", "name", "correlation"):
             self[field][at] = rows[field]
-        word = rows["kind"] == Kind.WAIT_VALUE
+        word = rows["kind"] == WAIT_VALUE
         self["on_device"][at[word]], self["on_offset"][at[word]] = rows["src_device"][word], rows["src_offset"][word]
 
     def _places(self, rows: Mapping[str, Column]) -> Column:
@@ -200,7 +204,7 @@ class Ledger:
 
 def _of_streams(rows: Mapping[str, Column]) -> Mapping[str, Column]:
     """Return the rows of commands that stood in a stream: no calls of the API, nothing outside of streams."""
-    own = (rows["stream"] >= 0) & (rows["device"] >= 0) & (rows["kind"] != Kind.API) & (rows["seq"] >= 0)
+    own = (rows["stream"] >= 0) & (rows["device"] >= 0) & (rows["kind"] != API) & (rows["seq"] >= 0)
     return rows if own.all() else {field: values[own] for field, values in rows.items()}
 
 
@@ -220,6 +224,9 @@ class TokenState(IntEnum):
     RUNNING = 1
     WAITING = 2
     OVER = 3
+
+
+PENDING, RUNNING, WAITING = int(TokenState.PENDING), int(TokenState.RUNNING), int(TokenState.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +303,14 @@ class Held:
         phase = np.where(told, moments["phase"][latest], -1) if len(moments) else np.full(len(slots), -1)
         begun = ledger["started"][slots] <= self.at_ns
         waits = IS_WAIT[ledger["kind"][slots]]
-        state = np.where(begun, np.where(waits, TokenState.WAITING, TokenState.RUNNING), TokenState.PENDING)
-        state[phase == Phase.STARTED] = TokenState.RUNNING
-        state[phase == Phase.PARKED] = TokenState.WAITING
+        state = np.where(begun, np.where(waits, WAITING, RUNNING), PENDING)
+        state[phase == STARTED] = RUNNING
+        state[phase == PARKED] = WAITING
         since = np.where(begun, ledger["started"][slots], ledger["submitted"][slots])
-        cause = np.where(state == TokenState.WAITING, np.where(waits, ledger["correlation"][slots], -1), -1)
+        cause = np.where(state == WAITING, np.where(waits, ledger["correlation"][slots], -1), -1)
         if told.any():
             since[told] = moments["at_ns"][latest[told]]
-            known = told & (phase == Phase.PARKED) & (moments["cause"][latest] >= 0)
+            known = told & (phase == PARKED) & (moments["cause"][latest] >= 0)
             cause[known] = moments["cause"][latest[known]]
         return States(slots, ledger["seq"][slots], state, cause, since)
 
@@ -336,7 +343,7 @@ def holding(ledger: Ledger, at_ns: int) -> Held:
     streams = where[commands]
     heads = np.full(count, -1, np.int64)
     heads[streams[::-1]] = commands[::-1]  # of several the last one counts: the first in the queue
-    broken = np.flatnonzero(ledger["status"] != Status.DONE)
+    broken = np.flatnonzero(ledger["status"] != DONE)
     return Held(
         at_ns,
         np.bincount(streams, minlength=count),
@@ -370,7 +377,7 @@ def _latest(moments: Columns, seqs: Column, at_ns: int) -> Column:
     """Return the row of the newest moment of each command that says it started or was parked; -1 of none."""
     latest = np.full(len(seqs), -1, np.int64)
     if len(seqs) and len(moments):
-        rows = np.flatnonzero((moments["phase"] != Phase.SUBMITTED) & (moments["at_ns"] <= at_ns))
+        rows = np.flatnonzero((moments["phase"] != SUBMITTED) & (moments["at_ns"] <= at_ns))
         rows = rows[np.isin(moments["seq"][rows], seqs)]
         latest[np.searchsorted(seqs, moments["seq"][rows])] = rows  # of several the last one counts
     return latest

@@ -11,7 +11,7 @@ from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.axis import TimeAxis
 from atops_widgets.feed.columns import Column, plural
 from atops_widgets.feed.feed import NOTHING, Feed
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, Strip, TokenState, chosen_streams, holding
+from atops_widgets.queues.ledger import NEVER, NEWEST, WAITING, Ledger, Strip, TokenState, chosen_streams, holding
 from atops_widgets.queues.words import Words
 
 __all__ = ("MOST_ROWS", "Board")
@@ -86,7 +86,9 @@ class Board:
         lately = held.lately(ledger, streams)
         rows, slots, positions = [NONE], [NONE], [NONE]
         for number, stream in enumerate(streams):
-            front = np.union1d(queues[stream][:most], held_too[ledger["where"][held_too] == stream])
+            front = queues[stream][:most]
+            if len(held_too):
+                front = np.union1d(front, held_too[ledger["where"][held_too] == stream])
             slots += [np.array(lately[stream], np.int64), front]
             positions += [np.arange(-len(lately[stream]), 0), np.searchsorted(queues[stream], front)]
             rows.append(np.full(len(lately[stream]) + len(front), number))
@@ -98,7 +100,7 @@ class Board:
         ledger, inside = self.ledger, positions >= 0
         states = words.held.states(ledger, self.feed.moments, slots[inside]).of(slots[inside])
         cause = states.cause.copy()
-        for at in np.flatnonzero((states.state == TokenState.WAITING) & (cause < 0)).tolist():
+        for at in np.flatnonzero((states.state == WAITING) & (cause < 0)).tolist():
             cause[at] = words.target(states.at(at))
 
         def filled(values: Column, over: Column | int) -> Column:
@@ -125,7 +127,7 @@ class Board:
         """Return the rows in words, and what is told about all of it."""
         feed, held, ledger = self.feed, words.held, self.ledger
         queued, work = int(held.open.sum()), int((held.open > 0).sum())
-        waits = words.heads.slots[words.heads.state == TokenState.WAITING]
+        waits = words.heads.slots[words.heads.state == WAITING]
         notes = [f"{len(streams)} of {count:,} streams"] if count > len(streams) else []
         at = held.at_ns if cursor is not None else NEVER
         if ledger.detailed_ns == NEVER or at < ledger.detailed_ns:

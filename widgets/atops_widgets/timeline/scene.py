@@ -32,6 +32,9 @@ SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq",
 ARROW: Final = ("arrow_from", "arrow_to", "arrow_start", "arrow_end", "arrow_seq", "arrow_cause")
 FEW_LANES: Final = 2  # of the host, beside the first ones: more are folded
 NOTHING_KEPT: Final = np.zeros(0, np.int64)
+NO_ROWS: Final = np.zeros(0, np.int16)
+NO_ARROWS: Final = dict.fromkeys(ARROW, NOTHING_KEPT) | {"arrow_from": NO_ROWS, "arrow_to": NO_ROWS}
+NO_PATH: Final = dict.fromkeys(("path_start", "path_end", "path_seq"), NOTHING_KEPT) | {"path_row": NO_ROWS}
 
 
 class Timetable:
@@ -52,7 +55,8 @@ class Timetable:
         self.pyramid.update(feed.records, feed.host.rows)
         axis = feed.axis()
         span = self._span(window, axis)
-        rows, (order, folded) = self.pyramid.book.rows, self._order(window)
+        book, (order, folded) = self.pyramid.book, self._order(window)
+        rows = book.rows
         pinned, first, page = self._page(window, order)
         shown = pinned + page
         place = np.full(len(rows) + 1, NO_ROW, np.int32)
@@ -62,8 +66,7 @@ class Timetable:
         shapes, count = self.pyramid.view(axis, span, window.width, self._marked(), place[:-1])
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
-        lanes, counted = (np.array([getattr(rows[n], what) for n in shown], bool) for what in ("hosts", "counted"))
-        columns = self._shape_columns(shapes, lanes) | _both(self._arrow_columns(span, place), self._host_arrows(place))
+        columns = self._shape_columns(shapes, book.hosts[shown]) | self._arrow_columns(span, place)
         columns |= self._path_columns(path, place)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
@@ -72,7 +75,7 @@ class Timetable:
             "more": max(0, len(order) - len(pinned) - first - len(page)),
             "kinds": np.unique(columns["kind"]).tolist(),
             "signs": [*([0] if columns["failed"].any() else []), *([1] if path else [])],
-            "note": plural(count, "record") + _thinned(columns, counted) + overlap,
+            "note": plural(count, "record") + _thinned(columns, book.counted[shown]) + overlap,
             "figures": sentence,
             "path": asked,
         }
@@ -148,7 +151,8 @@ class Timetable:
         if shapes is None:
             return dict.fromkeys(SHAPE, np.zeros(0, np.float64))
         hosts = lanes[shapes.row]
-        shapes = shapes.take(np.concatenate([np.flatnonzero(hosts), np.flatnonzero(~hosts)]))
+        if hosts.any():
+            shapes = shapes.take(np.concatenate([np.flatnonzero(hosts), np.flatnonzero(~hosts)]))
         seq, name, size = np.full(len(shapes), -1), *np.zeros((2, len(shapes)), np.int64)
         for first, table in ((HOST, self.feed.host.rows), (0, self.feed.records)):
             at = shapes.index - first - table.start
@@ -170,34 +174,47 @@ class Timetable:
         }
 
     def _arrow_columns(self, span: tuple[int, int], place: Column) -> dict[str, Column]:
-        """Return the arrows from what satisfied a wait to the wait, of the longest waits in view."""
+        """Return all arrows: to waits, and between what is selected and the host's calls and waits."""
+        parts = [*self._wait_arrows(span, place), *self._host_arrows(place)]
+        if not parts:
+            return NO_ARROWS
+        return {name: np.concatenate([part[name] for part in parts]).astype(NO_ARROWS[name].dtype) for name in ARROW}
+
+    def _wait_arrows(self, span: tuple[int, int], place: Column) -> list[dict[str, Column]]:
+        """Return the arrows from what satisfied a wait to the wait, of the longest waits in view, if there are any."""
         records, origin = self.feed.records, self.feed.origin_ns
         chosen = self._waits.of(records)
+        if not len(chosen):
+            return []
         begun, ended = records["started_ns"][chosen], records["finished_ns"][chosen]
         chosen = chosen[(ended >= span[0]) & (np.minimum(begun, ended) <= span[1])]
         if len(chosen) > MOST_ARROWS:
             length = records["finished_ns"][chosen] - records["started_ns"][chosen]
             chosen = chosen[np.argpartition(length, len(length) - MOST_ARROWS)[-MOST_ARROWS:]]
-        causes = self.feed.links().rows(records["correlation"][chosen]) if len(chosen) else chosen
+        if not len(chosen):
+            return []
+        causes = self.feed.links().rows(records["correlation"][chosen])
         chosen, causes = chosen[causes >= 0], causes[causes >= 0]
         tails, heads = place[self._rows_of(causes)], place[self._rows_of(chosen)]
         seen = (tails >= 0) & (heads >= 0)
         chosen, causes = chosen[seen], causes[seen]
         finished = records["finished_ns"]
-        return {
-            "arrow_from": tails[seen].astype(np.int16),
-            "arrow_to": heads[seen].astype(np.int16),
+        return [{
+            "arrow_from": tails[seen],
+            "arrow_to": heads[seen],
             "arrow_start": np.minimum(finished[causes], finished[chosen]) - origin,  # it took effect before it was over
             "arrow_end": finished[chosen] - origin,
             "arrow_seq": records["seq"][chosen],
             "arrow_cause": records["seq"][causes],
-        }
+        }]  # fmt: skip
 
-    def _host_arrows(self, place: Column) -> dict[str, Column]:
-        """Return the arrows between what is selected and its calls or waits: others would hide the picture."""
+    def _host_arrows(self, place: Column) -> list[dict[str, Column]]:
+        """Return the arrows between what is selected and its calls or waits, if any: others would hide the picture."""
         feed, marks = self.feed, self.feed.marks()
         pairs = [(seq, marks.seq) for seq in marks.before] + [(marks.seq, seq) for seq in marks.after]
         pairs = [pair for pair in pairs if max(pair) >= HOST > min(pair)]
+        if not pairs:
+            return []
         ends = [(self._end_of(one, place), self._end_of(other, place)) for one, other in pairs]
         found = [
             (tail[0], head[0], (tail[1] if pair[0] >= HOST else min(tail[2], head[2])) - feed.origin_ns,
@@ -205,7 +222,7 @@ class Timetable:
             for pair, (tail, head) in zip(pairs, ends, strict=True) if min(tail[0], head[0]) >= 0
         ]  # fmt: skip
         columns = np.array(found, np.int64).reshape(-1, 6).T
-        return dict(zip(ARROW, columns, strict=True))
+        return [dict(zip(ARROW, columns, strict=True))]
 
     def _end_of(self, seq: int, place: Column) -> tuple[int, int, int]:
         """Return on which row something is drawn (NO_ROW: on none), from when (a command: submitted) to when."""
@@ -223,12 +240,13 @@ class Timetable:
         return self.pyramid.book.of_streams(*fields)
 
     def _path_columns(self, path: tuple[int, ...], place: Column) -> dict[str, Column]:
+        if not path:
+            return NO_PATH
         records, origin = self.feed.records, self.feed.origin_ns
-        at = self.feed.links().rows(np.array(path, np.int64)) if path else np.zeros(0, np.int64)
+        at = self.feed.links().rows(np.array(path, np.int64))
         at = at[at >= 0]
-        rows = place[self._rows_of(at)] if len(at) else at
         return {
-            "path_row": rows.astype(np.int16),
+            "path_row": place[self._rows_of(at)].astype(np.int16),
             "path_start": starts(records, at) - origin,
             "path_end": records["finished_ns"][at] - origin,
             "path_seq": records["seq"][at],
@@ -274,7 +292,8 @@ class Waits:
         """Return their indices in a table, which is always the same one."""
         fresh = records.since(self._taken)
         waits = np.flatnonzero(IS_WAIT[records["kind"][fresh]] & (records["correlation"][fresh] >= 0))
-        self._numbers = np.append(self._numbers, waits + fresh.start + records.start)
+        if len(waits):
+            self._numbers = np.append(self._numbers, waits + fresh.start + records.start)
         self._numbers = self._numbers[np.searchsorted(self._numbers, records.start) :]
         self._taken = records.start + len(records)
         return self._numbers - records.start
@@ -289,10 +308,6 @@ def _newest_in(records: Columns, span: tuple[int, int], most: int) -> Column:
         if len(inside) >= most or first == 0:
             break
     return inside[-most:]
-
-
-def _both(one: dict[str, Column], other: dict[str, Column]) -> dict[str, Column]:
-    return {name: np.concatenate([one[name], other[name]]).astype(one[name].dtype) for name in one}
 
 
 def _thinned(columns: dict[str, Column], counted: Column) -> str:
@@ -327,6 +342,7 @@ def sums(records: Columns, start: int, end: int) -> str:
 
 
 IS_COPY: Final = np.isin(np.arange(256), list(COPIES))
+LAUNCH: Final = int(Kind.LAUNCH)
 IS_WORK: Final = ~np.isin(np.arange(256), [*WAITS, Kind.API])  # no stream is busy with a call of the host's
 
 
@@ -348,7 +364,7 @@ class Figures:
 def figures(device: Column, kind: Column, start: Column, end: Column) -> Figures:
     """Return the figures of records that ran from `start` to `end`."""
     copies = kernels = both = 0
-    is_copy, is_kernel = IS_COPY[kind], kind == Kind.LAUNCH
+    is_copy, is_kernel = IS_COPY[kind], kind == LAUNCH
     for ordinal in np.unique(device[is_copy | is_kernel]):
         here = device == ordinal
         copying, computing = here & is_copy, here & is_kernel

@@ -25,6 +25,7 @@ __all__ = ("NO_ROW", "Chunk", "Pyramid", "RowBook", "Shapes", "TimelineRow", "ga
 NO_ROW: Final = -1
 NO_CODE: Final = 1 << 62
 STREAM, BESIDE, COPY_ENGINE, CLUSTER = range(4)
+DONE: Final = int(Status.DONE)  # numpy takes five times as long to compare a column with a member of an enumeration
 IS_BESIDE: Final = np.isin(np.arange(256), [Kind.CALL, Kind.API])  # by kind: may run beside its stream
 IS_MOVE: Final = np.isin(np.arange(256), list(MOVES))
 IS_SERVED: Final = IS_MOVE | (np.arange(256) == Kind.LAUNCH)
@@ -93,10 +94,14 @@ def _lane(what: str, number: int) -> str:
 
 
 class RowBook:
-    """Every row that has been seen, numbered from 0 in the order seen. Numbers stay."""
+    """Every row that has been seen, numbered from 0 in the order seen. Numbers stay.
+
+    `counted` and `hosts` are columns of what `TimelineRow` says of each.
+    """
 
     def __init__(self) -> None:
         self.rows: list[TimelineRow] = []
+        self.counted = self.hosts = np.zeros(0, bool)
         self._codes = np.full(1, NO_CODE)  # of the rows, in order; the last one is of none
         self._numbers = np.full(1, NO_ROW, np.int32)  # of the row of each code
 
@@ -108,7 +113,8 @@ class RowBook:
         """Return the number of each record's row among the engines, NO_ROW where none served it."""
         found = np.full(len(device), NO_ROW, np.int32)
         served = np.flatnonzero(IS_SERVED[kind] & (engine >= 0) & (device >= 0))
-        found[served] = self._find(device[served], engine[served], COPY_ENGINE + ~IS_MOVE[kind[served]])
+        if len(served):
+            found[served] = self._find(device[served], engine[served], COPY_ENGINE + ~IS_MOVE[kind[served]])
         return found
 
     def _find(self, device: Column, number: Column, what: Column) -> Column:
@@ -126,6 +132,8 @@ class RowBook:
             what = code & 3
             section = max(what, BESIDE)  # the host's calls stand below their stream
             self.rows.append(TimelineRow((code >> 35) - 1, section, (code % (1 << 35) >> 2) - 1, what))
+        self.counted = np.array([row.counted for row in self.rows])
+        self.hosts = np.array([row.hosts for row in self.rows])
         place = np.searchsorted(self._codes, codes)
         self._codes = np.insert(self._codes, place, codes)
         self._numbers = np.insert(self._numbers, place, numbers)
@@ -349,8 +357,7 @@ class Pyramid:
         while len(shapes) > MOST_SHAPES:
             level += 1
             shapes = _joined([chunk.within(window, level) for chunk in chunks])
-        streams = np.array([row.counted for row in self.book.rows])
-        count = int(shapes.count[streams[shapes.row]].sum())
+        count = int(shapes.count[self.book.counted[shapes.row]].sum())
         if len(keep) and level != RAW:
             shapes = join([shapes, *(chunk.kept(keep, level) for chunk in chunks)])
         drawn = rows[shapes.row]
@@ -372,7 +379,7 @@ class Pyramid:
         count = len(kind)
         own = Shapes(
             self.book.of_streams(device, records["stream"][part], kind), start, finished, kind,
-            records["status"][part] != Status.DONE, np.ones(count, np.int64), (finished - start).astype(float),
+            records["status"][part] != DONE, np.ones(count, np.int64), (finished - start).astype(float),
             np.arange(first, first + count),
         )  # fmt: skip
         engine = self.book.of_engines(device, records["engine"][part], kind)
