@@ -38,7 +38,7 @@ INNER = {
     },
 }  # fmt: skip
 INNER["Pipeline"] = {"settled", "when_collected"}
-INNER["StreamTask"] = INNER["Completion"] - {"queue", "command"}  # which one that was never made lacks
+INNER["StreamTask"] = INNER["Completion"]
 INNER["DeviceArray"] = INNER["HostArray"] = INNER["Symbol"] = INNER["Buffer"]
 
 

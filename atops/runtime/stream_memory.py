@@ -17,7 +17,7 @@ from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import DIRECT, CopyCompletion, ScatteredCopy, checksum
 from atops.runtime.commands.fill import Fill
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, prepare
 from atops.runtime.core.future import InProcess
 from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill_pattern, host_array, mismatch
@@ -106,8 +106,8 @@ class MemoryVerbs(InProcess):
             link = _link(queue, origin, device, link)
         if into.__class__ is Scattered or source.__class__ is Scattered:
             return _copy_scattered(queue, (into, dst_offset, source, src_offset, size, kind, link), result)
-        item = new_object(CopyCompletion)  # what its constructor does, without the frame
-        item.queue = queue
+        item = new_object(CopyCompletion)  # without what it takes to have a constructor called
+        prepare(item, queue)
         item.dst = into
         item.dst_offset = dst_offset
         item.src = source

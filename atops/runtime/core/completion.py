@@ -7,6 +7,7 @@ waiters come and go without a lock, and are woken after it is released.
 from __future__ import annotations
 
 import sys
+from _thread import RLock
 from collections.abc import Callable, Generator, Iterable
 from contextvars import Context
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady
 from atops.base.html_table import html_table
+from atops.base.locks import fork_safe
 from atops.base.log_fields import get_logger, said_of
 from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
@@ -45,13 +47,14 @@ if TYPE_CHECKING:
 
 __all__ = (
     "CallbackWaiter", "Completion", "T_co", "as_failure", "command_of", "driver_fields", "failure_fields",
-    "fields_of", "log_if_left", "log_if_unseen", "look_at", "over", "seen", "verb",
+    "fields_of", "log_if_left", "log_if_unseen", "look_at", "over", "prepare", "seen", "verb",
 )  # fmt: skip
 
 log = get_logger("atops.stream")
 UNSEEN = "%s ended with a failure that was never looked at: %s"
 
 PENDING, RUNNING, DONE, FAILED = range(4)
+FIRST_WAITER = fork_safe(RLock())
 STATES = ("pending", "running", "done", "failed")
 
 
@@ -64,22 +67,33 @@ class Completion(FutureLike[T_co]):
     drops the command.
     """
 
-    # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
-    seq = 0  # the driver's number, given at submission
+    # What each command reads while it goes through has a slot, which CPython reads several times as fast. The defaults
+    # of all else live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
+    __slots__ = (
+        "aborted", "command", "deps", "parked", "queue", "seq", "stage", "started_ns", "stop", "submitted_ns",
+        "waiters",
+    )  # fmt: skip
+
+    queue: StreamQueue
+    command: Any  # its class says what can be done with it: see `core.commands.define`
+    seq: int  # the driver's number, given at submission; 0 before
+    deps: tuple[Completion, ...] | None  # what must be over before it starts, beside its stream's order
+    parked: Any  # what it waits for now, for reports
+    stop: Callable[[ExecutionError], None] | None  # how an abort ends it while it runs
+    aborted: ExecutionError | None  # set by an abort that found no `stop`, or a duty
+    submitted_ns: int
+    started_ns: int  # -1 before
+    stage: int  # PENDING, RUNNING, DONE or FAILED; `state` is its name
+    waiters: dict[Waiter | LoopWaiter, None] | None  # in order of arrival; see `add_waiter`
+
     duty = False  # runs in spite of poison and abort
-    deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: QueuePlace | None = None  # in a stream with a capacity; it gives itself back
     awaits: tuple[Completion | Room, ...] = ()  # the commands and room that its coroutine awaits now
     awaits_at: Site | None = None  # the line of that `await`
-    parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # what starts a call that stands in line
     thread = 0  # the identifier of the thread in which its host function runs now
-    stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
-    aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
     keeps_order = False  # whether it was `cancel` that set `aborted`: the stream still waits for its `deps`
-    submitted_ns = 0
     context: Context | None = None  # in which it was submitted; kept if a subscriber of the trace asks for it
-    started_ns = -1
     share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
     told: tuple[int, int, int, int, int] | None = None  # what all its events in the trace have, once there is one
     untold: Exception | None = None  # what tracing it raised: it fails with this
@@ -87,8 +101,6 @@ class Completion(FutureLike[T_co]):
     writer = -1  # seq of the write that ended a value wait
     lost: Lost | None = None  # what it should have waited for and was not over at its end; set before the stage
     epoch: Epoch | None = None  # what the race detector knows of it, where there is one
-    stage = PENDING  # or RUNNING, DONE, FAILED; `state` is its name
-    waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival; see `add_waiter`
     _result: Any = None
     _error: AtopsError | None = None
     callbacks: CallbackWaiter | None = None
@@ -97,8 +109,8 @@ class Completion(FutureLike[T_co]):
     def __init__(self, queue: StreamQueue | None = None, command: Any = None) -> None:
         if queue is None or command is None:  # a call of the program's; the runtime gives both
             raise InvalidType("Completion() makes no command; a verb of a stream gives one: stream.call(function)")
-        self.queue = queue
-        self.command = command  # its class says what can be done with it: see `core.commands.define`
+        prepare(self, queue)
+        self.command = command
 
     # ---- waiting
 
@@ -293,7 +305,13 @@ class Completion(FutureLike[T_co]):
         """
         if self.stage >= DONE:
             return False
-        waiters = vars(self).setdefault("waiters", {})
+        waiters = self.waiters
+        if waiters is None:
+            made: dict[Waiter | LoopWaiter, None] = {}
+            with FIRST_WAITER:  # two threads may come at once; with nothing called in here a finalizer cannot
+                if self.waiters is None:
+                    self.waiters = made
+            waiters = self.waiters
         waiters[waiter] = None
         return self.stage < DONE or waiters.pop(waiter, self) is self
 
@@ -329,6 +347,20 @@ class Completion(FutureLike[T_co]):
     def give(self, result: object) -> None:
         """Set the result. Before it settles."""
         self._result = result
+
+
+def prepare(item: Completion, queue: StreamQueue) -> None:
+    """Have a new completion pending in a stream. Its command is yet to be set."""
+    item.queue = queue
+    item.seq = 0
+    item.stage = PENDING
+    item.deps = None
+    item.parked = None
+    item.stop = None
+    item.aborted = None
+    item.waiters = None
+    item.submitted_ns = 0
+    item.started_ns = -1
 
 
 class CallbackWaiter:

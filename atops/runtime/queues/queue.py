@@ -39,6 +39,7 @@ from atops.runtime.core.completion import (
     RUNNING,
     Completion,
     look_at,
+    prepare,
     verb,
 )
 from atops.runtime.core.event import Event
@@ -165,8 +166,8 @@ class StreamQueue(InProcess):
         Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver,
         IllegalState in a finalizer or a signal handler that came in the middle of such a call.
         """
-        item = new_object(Completion)  # what its constructor does, without the frame
-        item.queue = self
+        item = new_object(Completion)  # without what it takes to have a constructor called
+        prepare(item, self)
         item.command = command
         if result is not None:
             item.give(result)
