@@ -39,7 +39,10 @@ class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
     native: Callable[..., object] | None = None
-    __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "values")
+    __slots__ = (
+        "_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "suspends",
+        "values",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, values: Mapping[str, object]) -> None:
         """Bind what each parameter got, in order."""
@@ -51,7 +54,8 @@ class BoundKernel:
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory)) if memory else ()
         self._positional: tuple[object, ...] = ()  # until it is resolved
         self._keywords: dict[str, object] = {}
-        self.make: Callable[[], Coroutine[object, object, None]] | None = None
+        self.make: Callable[[], object] | None = None
+        self.suspends = kernel.is_async
         self.prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
@@ -69,8 +73,7 @@ class BoundKernel:
             else:
                 positional.append(value)
         self._positional = tuple(positional)
-        if self.kernel.is_async:
-            self.make = partial(self.kernel.function, *positional, **self._keywords)
+        self.make = partial(self.kernel.function, *positional, **self._keywords)
 
     def prepare(self, grid: Grid) -> None:
         """Restrict the launch to its compile target; in strict mode report aliases of restricted memory. Idempotent."""
@@ -152,7 +155,8 @@ class BlockKernels:
     """The kernels of the blocks of one grid, in the order of the blocks."""
 
     native: Callable[..., object] | None = None
-    make: Callable[[], Coroutine[object, None, None]] | None = None
+    make: Callable[[], object] | None = None
+    suspends = True
 
     def __init__(self, entries: Sequence[BlockKernel]) -> None:
         """Join them. Raises InvalidValue where they are compiled for different targets, or lack constants."""

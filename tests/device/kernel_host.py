@@ -78,6 +78,7 @@ class Bound:
     """A kernel with no arguments; it is given its thread if it takes a parameter."""
 
     make = None
+    suspends = True
     native = None
 
     def __init__(self, function: Callable[..., Any]) -> None:

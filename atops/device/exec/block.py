@@ -90,7 +90,7 @@ class Block:
     ) -> None:
         self.grid = grid
         self.linear = linear
-        self.index = grid.grid_dim.index(linear)
+        self.index = (linear, 0, 0) if linear < grid.grid_dim[0] else grid.grid_dim.index(linear)
         self.cluster = cluster
         self.priority = grid.priority
         self.resume: Callable[[Task], None] = _no_resume

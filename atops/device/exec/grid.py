@@ -183,8 +183,13 @@ class Entry(Protocol):
     """A kernel bound to its arguments."""
 
     name: str
-    make: Callable[[], KernelCoroutine] | None
-    """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
+    make: Callable[[], object] | None
+    """Makes the coroutine of any thread, or runs a plain function, where that is all there is to starting one.
+
+    It saves a call a thread. What a plain function returns is settled by `finish`.
+    """
+    suspends: bool
+    """Whether `make` makes coroutines."""
     prepares: bool
     """Whether it has something to look at before the first thread runs."""
     native: Callable[[Grid, int, Cluster, list[Sip]], Block] | None

@@ -117,14 +117,18 @@ class StepBlock(Block):
         exception says that it has ended: that was half of what an empty launch takes.
         """
         grid = self.grid
-        make, start, strict = grid.entry.make, grid.entry.start, grid.options.strict
+        entry, strict = grid.entry, grid.options.strict
+        make, suspends = entry.make, entry.suspends
         for thread in threads:
             if grid.error is not None:
                 break
             slot.thread = thread
             try:
-                coro = start(thread) if make is None else make()
-                value = None if coro is None else await coro  # None: a plain function, which has run to its end
+                if make is None:
+                    coro = entry.start(thread)
+                    value = None if coro is None else await coro  # None: a plain function, which has run to its end
+                else:
+                    value = await make() if suspends else make()  # type: ignore[misc]  # a coroutine, where it does
             except BaseException as error:
                 if thread.coro is not None:  # it was suspended, and the block is over now
                     raise

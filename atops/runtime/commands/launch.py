@@ -76,10 +76,10 @@ PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by bei
 
 def _run_launch(command: Launch, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
-    queue = item.queue
+    queue, (bound, _, options, _) = item.queue, command
     context, board = queue.context, queue.board
-    command.bound.resolve(context.reaches)
-    meeting = command.options.meeting
+    bound.resolve(context.reaches)
+    meeting = None if options is PLAIN_LAUNCH else options.meeting
     if meeting is not None and meeting.failed:
         raise meeting.failure()
     grid = LaunchGrid(command, item)
@@ -88,7 +88,9 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     item.parked, item.stop = grid, grid.end_early
     if board.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
-    if meeting is None:
+    if options is PLAIN_LAUNCH:
+        context.clusters.submit(grid, queue.priority, item.seq, queue.cluster_mask, queue.sip_mask)
+    elif meeting is None:
         _submit(command, item, grid)
     else:
         meeting.arrive(partial(_submit_to_meeting, command, item, grid))
@@ -97,9 +99,6 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 def _submit(command: Launch, item: Completion, grid: Grid) -> None:
     queue, options = item.queue, command.options
-    if options is PLAIN_LAUNCH:
-        queue.context.clusters.submit(grid, queue.priority, item.seq, queue.cluster_mask, queue.sip_mask)
-        return
     part = None if options.bundle is None else options.bundle.part
     gang = None if options.meeting is None else options.meeting.gang
     queue.context.clusters.submit(
@@ -119,23 +118,26 @@ def _submit_to_meeting(command: Launch, item: Completion, grid: Grid) -> None:
 class LaunchGrid(Grid):
     """The grid of a launch, which it settles when it is over."""
 
-    __slots__ = ("command", "item")
+    __slots__ = ("command", "extras", "item")
+
+    extras: LaunchOptions | None  # what it carries, if anything
 
     def __init__(self, command: Launch, item: Completion) -> None:
-        queue, config, meeting = item.queue, command.config, command.options.meeting
+        queue, (bound, config, extras, launcher) = item.queue, command
         board, context = queue.board, queue.context
         executor, tracer, options = board.executor, board.tracer, board.options
         eager = options.dte == "eager" and not board.inline
-        self.command, self.item = command, item
-        super().__init__(
-            command.bound,
+        self.command, self.item, self.extras = command, item, None if extras is PLAIN_LAUNCH else extras
+        Grid.__init__(  # quicker than by super()
+            self,
+            bound,
             context.chip,
             config.grid,
             config.block,
             config.shared,
             config.cooperative,
-            context=command.context,
-            barrier=None if meeting is None else meeting.barrier,
+            context=launcher,
+            barrier=None if self.extras is None or extras.meeting is None else extras.meeting.barrier,
             policy=None if options.seed is None else policy_of(options.seed, item.seq),
             offload=partial(executor.run, COPIES, priority=queue.priority) if eager else None,
             observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
@@ -149,7 +151,7 @@ class LaunchGrid(Grid):
         item = self.item
         board = item.queue.board
         item.started_ns = now = board.now()
-        if (start := self.command.options.start) is not None:
+        if self.extras is not None and (start := self.extras.start) is not None:
             start.stamp(item, now)
         if board.tracer.detail:
             command_trace.start(item, now)
@@ -162,7 +164,7 @@ class LaunchGrid(Grid):
         item.engine = self.cluster
         for warning in self.warnings:
             log.warning("%s", warning, extra=failure_fields(queue, item))
-        if (stop := self.command.options.stop) is not None and not item.over:
+        if self.extras is not None and (stop := self.extras.stop) is not None and not item.over:
             stop.stamp(item, board.now())
         failure: AtopsError | None = self.error and _failure_of(item, self)
         if board.detector is not None and not item.over:

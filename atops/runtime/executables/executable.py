@@ -361,6 +361,7 @@ class _GraphLaunch:
 
     make: Callable[[], Coroutine[object, None, Any]] | None = None
     prepares = False
+    suspends = True
     native = None
 
     def __init__(
