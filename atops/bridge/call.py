@@ -297,12 +297,13 @@ def _make(
 
     @functools.wraps(implementation)
     def function_(*arguments: object, **named: object) -> Answer:
-        board = known_board()
-        started = -1 if board is None else board.now() if board.tracer.active else None
-        before = 0 if board is None else board.seq
+        started: int | None = -1
+        before = 0
+        if (board := known_board()) is not None:
+            started, before = board.now() if board.tracer.active else None, board.seq
         try:
             outcome = run(*arguments, **named) if named else run(*arguments)
-            if waits and type(outcome) in WAITING:
+            if waits and outcome is not None and type(outcome) in WAITING:
                 outcome = drive(outcome)
             result = answer(outcome)
         except Exception as error:
@@ -322,9 +323,9 @@ def _trace(board: Board | None, name: str, started: int, code: object, before: i
             return
         started = board.now()
     tracer = board.tracer
-    failed = bool(code) and code != Result.NotReady
+    failed = code != 0 and code != Result.NotReady
     newest = board.seq if board.seq > before else -1
     device, number = current_ordinal(board.serial), tracer.intern(name)
     tracer.emit(call_record(device, started, board.now(), failed, number, newest))
-    if tracer.pending:
+    if tracer.subscriptions:
         board.tell_subscribers()

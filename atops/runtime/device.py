@@ -292,7 +292,8 @@ class Device(DeviceMemoryVerbs):
         if (detector := self._board.detector) is not None:
             detector.device_over(self.ordinal, given)
         context.synchronised((NOTHING, EVERYTHING, self._board.seq) if context.order.host_asked else None)
-        self.raise_error()
+        if context.has_failed:
+            self.raise_error()
 
     @property
     def is_idle(self) -> bool:

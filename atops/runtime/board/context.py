@@ -66,6 +66,9 @@ class DeviceContext:
 
     null_queue: StreamQueue | None = None  # what is behind the null stream
 
+    # Whether there ever was a failed stream, and a pool beside the default one: to ask a WeakSet takes a call.
+    has_failed = has_pools = False
+
     default_pool: MemoryPool  # set by the driver: pools stand above contexts
 
     def __init__(self, board: Board, ordinal: int) -> None:
@@ -170,7 +173,7 @@ class DeviceContext:
         if over is not None:
             seen, order, seq = over
             seen.merge(self.order.host, order, seq)
-        for pool in self.known_pools() if len(self.pools) > 1 else (self.default_pool,):
+        for pool in self.known_pools() if self.has_pools else (self.default_pool,):
             pool.release_excess()
 
     def trim_pools(self, but: MemoryPool | None = None) -> int:
@@ -208,6 +211,11 @@ class DeviceContext:
         """
         failed = (each for each in self.poisoned if not each.closed or not seen(each.failure))
         return sorted(failed, key=lambda stream: stream.number)
+
+    def poison(self, stream: StreamQueue) -> None:
+        """Count a stream that has failed. With the driver's lock held."""
+        self.poisoned.add(stream)
+        self.has_failed = True
 
     def check_survived(self) -> None:
         """Raise StreamAborted to a caller that waited here when a reset or the driver's end came."""

@@ -14,9 +14,10 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
@@ -31,7 +32,8 @@ __all__ = (
 BOARDS = 1024  # whose devices may have been chosen in one level
 
 
-class Level(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Level:
     """What was chosen in one block. Contexts share levels, so none is ever changed."""
 
     block: object  # the driver, device or stream that was entered; None outside of any block
@@ -103,7 +105,7 @@ def use_device(board: Board, ordinal: int) -> None:
     kept.pop(board.serial, None)
     kept = dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None))  # those chosen longest ago are closed
     current = None if not outer and board in DEFAULT else board
-    CHOSEN.set((*outer, level._replace(board=current, ordinals={**kept, board.serial: ordinal})))
+    CHOSEN.set((*outer, replace(level, board=current, ordinals={**kept, board.serial: ordinal})))
     if not outer:
         repeat_after_cell(partial(use_device, board, ordinal))
 
@@ -113,7 +115,7 @@ def use_stream(stream: Stream, context: DeviceContext) -> None:
     use_device(context.board, context.ordinal)
     *outer, level = CHOSEN.get()
     kept = {of: each for of, each in level.streams.items() if of.dead is None and not each.closed}
-    CHOSEN.set((*outer, level._replace(streams={**kept, context: stream})))
+    CHOSEN.set((*outer, replace(level, streams={**kept, context: stream})))
     if not outer:
         repeat_after_cell(partial(use_stream, stream, context))
 

@@ -130,6 +130,7 @@ class MemoryPool(InProcess, Collectable):
         self.when_collected(context.board.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
         with self.lock:
             context.pools.add(self)
+            context.has_pools = context.has_pools or not default
 
     # ---- lifecycle
 

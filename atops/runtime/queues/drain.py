@@ -211,7 +211,7 @@ class DrainedQueue(StreamQueue):
             error.__cause__ = self.failure
         if self.failure is None and not isinstance(error, StreamAborted):
             self.failure = error
-            self.context.poisoned.add(self)
+            self.context.poison(self)
             if seen(error.__cause__):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # asyncio itself reports that

@@ -476,7 +476,7 @@ class StreamQueue(InProcess):
         with self.board.lock:
             if self.failure is None:
                 self.failure = error
-                self.context.poisoned.add(self)
+                self.context.poison(self)
 
     def abort(self, reason: ExecutionError | None = None) -> int:
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
