@@ -141,7 +141,7 @@ class _Plan:
         packed, kept, agenda = self._head, [], self.grid.agenda
         for each in blocks:
             pads = _pads(each.cluster, each.sips)
-            packed += _PLACE.pack(*each.index, *pads.packed)
+            packed += _INDEX.pack(*each.index) + pads.packed
             kept.append(pads)
         data = array("B", packed)
         if len(blocks) > 1 or seed or self._apart or agenda is not None or self.watching is not None:
@@ -184,7 +184,7 @@ class NativeBlock(Block):
         self._chosen: _Choosing | None = None
         self._turn: Step | None = None  # on the agenda
         self.sips = sips  # one for each thread, or more
-        super().__init__(grid, linear, cluster, sips, None)
+        Block.__init__(self, grid, linear, cluster, sips, None)  # quicker than by super()
 
     def tasks(self) -> list[Task]:
         """Return the block, unless another one runs it, too."""
@@ -256,7 +256,6 @@ class NativeBlock(Block):
             if plan is None or plan.grid is not grid:
                 plan = self._planned(entry)
             data, kept = plan.run_of(blocks, seed)
-            kept = plan, entry, kept
         except (OutOfMemory, CompilationError, IllegalAddress) as error:
             return grid.stop(_failure(type(error), f"kernel {grid.name}: {error}"))
         except Exception as error:  # a module that cannot be loaded, a cache that cannot be written
@@ -276,7 +275,7 @@ class NativeBlock(Block):
             HERE.block = outer
             with lock:
                 self._running = False
-        del kept
+        del kept  # these, the plan and the entry have to stay while it runs
         self._tell_used(blocks, data)
         if self._chosen is not None:
             chosen, self._chosen = self._chosen, None
@@ -293,7 +292,7 @@ class NativeBlock(Block):
             if allocation.alive:
                 allocation.wrote(0, allocation.size)
         for place, each in enumerate(blocks):
-            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE.size - _USED.size)
+            l2_used, l1_used = _USED.unpack_from(data, _RUN_BYTES + (place + 1) * _PLACE_BYTES - _USED.size)
             if l2_used:
                 _used(each.cluster.l2, l2_used)
             if l1_used:
@@ -530,7 +529,9 @@ _CALLS = tuple(ctypes.cast(each, ctypes.c_void_p).value for each in (_FIND, _PRI
 
 # `Run` up to what comes of it, a `BlockPlace`, and its last fields: packed, as to set one field of a structure after
 # the other takes ten times as long.
-_HEAD, _PLACE, _USED = (struct.Struct(each) for each in ("@II3P6IiiPQiQiiiiPi2P2Q", "@3IPQPQQ", "@QQ"))
+_HEAD, _USED = (struct.Struct(each) for each in ("@II3P6IiiPQiQiiiiPi2P2Q", "@QQ"))
+_INDEX, _PADS = struct.Struct("@3I4x"), struct.Struct("@PQPQQ")  # together a `BlockPlace`
+_PLACE_BYTES = _INDEX.size + _PADS.size
 _RUN_BYTES = ctypes.sizeof(Run)
 _OUTCOME = bytes(_RUN_BYTES - _HEAD.size)
 
@@ -538,7 +539,7 @@ _OUTCOME = bytes(_RUN_BYTES - _HEAD.size)
 class _Pads(NamedTuple):
     """The L2 and the L1s of a block, and what keeps them."""
 
-    packed: tuple[int, ...]  # the fields of a `BlockPlace` behind its index
+    packed: bytes  # the fields of a `BlockPlace` behind its index
     kept: object
 
 
@@ -555,7 +556,7 @@ def _pads(cluster: Cluster, sips: list[Sip]) -> _Pads:
 def _pads_of(cluster: Cluster, sips: list[Sip]) -> _Pads:
     memories = (cluster.l2, *[sip.l1 for sip in sips])
     l1 = array("Q", [number for each in memories[1:] for number in _pad(each)])
-    return _Pads((*_pad(cluster.l2), l1.buffer_info()[0], 0, 0), (l1, memories))
+    return _Pads(_PADS.pack(*_pad(cluster.l2), l1.buffer_info()[0], 0, 0), (l1, memories))
 
 
 def _pad(memory: Scratch) -> tuple[int, int]:

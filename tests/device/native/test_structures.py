@@ -11,7 +11,7 @@ from atops.device.native.library import BlockPlace, Run
 def test_what_is_packed_is_as_the_structures_are() -> None:
     """A field more in one of them moves the others."""
     assert block._HEAD.size == Run.fault.offset
-    assert ctypes.sizeof(BlockPlace) == block._PLACE.size
+    assert ctypes.sizeof(BlockPlace) == block._PLACE_BYTES and BlockPlace.l2.offset == block._INDEX.size
     assert BlockPlace.l2_used.offset == ctypes.sizeof(BlockPlace) - block._USED.size
 
 
