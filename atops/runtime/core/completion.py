@@ -213,7 +213,8 @@ class Completion(FutureLike[T_co]):
         """Whether the command is over, well or not."""
         if self.stage < DONE:
             self.queue.board.asked_in_vain(self)
-            return self.stage >= DONE
+            if self.stage < DONE:  # it may have ended just now
+                return False
         if (detector := self.queue.board.detector) is not None:
             detector.saw(self)
         return True

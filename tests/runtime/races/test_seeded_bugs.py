@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import json
 import threading
+import time
 import weakref
 from array import array
 from collections.abc import Callable, Coroutine
@@ -24,6 +25,8 @@ from anyio.lowlevel import checkpoint
 
 import atops
 from atops import kernels as k
+from atops.runtime.driver import board_of
+from tests.runtime.boards import board
 
 N = 1024
 ONES = np.ones(N, np.float32)
@@ -987,6 +990,26 @@ def test_the_same_where_threads_run(name: str, backend: str) -> None:
     if name != "a_call_that_enqueues":  # whether its call comes before the next line is for the threads to say
         assert anyio.run(found, False, backend=backend).verdict == "race"
     assert not (report := anyio.run(found, True, backend=backend)).races, report
+
+
+def test_a_command_that_ends_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program has seen the end where `is_done` answers so, though the command ran when it began to look."""
+    with board(detect=True) as driver:
+        device = atops.Device(0, driver)
+        one, two = pair(device)
+        x, gate = device.empty(N), threading.Event()
+        one.call(gate.wait)
+        item = one.fill(x, 1.0)
+
+        def end(asked: Any) -> None:
+            gate.set()
+            while not item.over:  # which counts as no question
+                time.sleep(0.001)
+
+        monkeypatch.setattr(board_of(driver), "asked_in_vain", end)
+        assert item.is_done
+        two.fill(x, 2.0).wait_sync()
+        assert not driver.report().races
 
 
 @pytest.mark.parametrize("wait", BLOCKING.values(), ids=BLOCKING)
