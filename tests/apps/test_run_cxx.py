@@ -37,10 +37,21 @@ template <class T> __global__ void stored(T *x, T v) { x[threadIdx.x] = v; }
 __global__ void mixed(int *x, char c, double d) { x[0] = c + int(d); }
 __global__ void which(int *x) { x[0] = 1; }
 __global__ void which(float *x) { x[0] = 2; }
+template <void (*kernel)(unsigned *, unsigned)> void constant(unsigned *d) { kernel<<<1, 1>>>(d, 1); }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
 """
 PROGRAMS = {  # what main does, what comes out, and the exit code
+    "pointers to kernels": (
+        """unsigned *d, h[5] = {}; topsMalloc(&d, sizeof h); auto first = stored<unsigned>;
+        void (*table[])(unsigned *, unsigned) = {first, store}; struct { void (*run)(unsigned *, unsigned); } op{store};
+        auto launch = [&](auto kernel, unsigned *at, int value) { kernel<<<1, 1>>>(at, value); };
+        table[0]<<<1, 2>>>(d + 3, 4u); (*table)<<<1, 1>>>(d + 4, 5); op.run<<<dim3(1), 1>>>(d + 1, 2);
+        launch(store, d + 2, 3); constant<store>(d);
+        topsMemcpy(h, d, sizeof h, topsMemcpyDeviceToHost); printf("%u%u%u%u%u\\n", h[0], h[1], h[2], h[3], h[4]);
+        auto none = reinterpret_cast<void (*)(int *)>(&printf); none<<<1, 1>>>(nullptr);
+        puts(topsGetErrorName(topsGetLastError()));""", "12345\ntopsErrorInvalidHandle\n", 0,
+    ),
     "kernels of one name": (
         """float h, *d; topsMalloc(&d, sizeof h); which<<<1, 1>>>(d);
         topsMemcpy(&h, d, sizeof h, topsMemcpyDeviceToHost); printf("%g\\n", h);""", "2\n", 0,

@@ -30,10 +30,11 @@ FOLDER = "ATOPS_CACHE"  # in the environment: where results are kept
 SECONDS = 300  # that a compiler may take
 NEED_GCC = 11  # concepts and class types as template arguments
 
-# Names of the processor's own floating contraction and exceptions stay out: results do not depend on who compiled.
+# u8"..." is of plain characters, as in the C++17 of texts for the chip. The processor's own floating contraction and
+# exceptions stay out: results do not depend on who compiled.
 FLAGS = (
-    "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
-    "-ffp-contract=off", "-fno-stack-protector", "-fstack-clash-protection", "-fwrapv",
+    "-std=c++20", "-fno-char8_t", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
+    "-fno-strict-aliasing", "-ffp-contract=off", "-fno-stack-protector", "-fstack-clash-protection", "-fwrapv",
     "-fno-delete-null-pointer-checks", "-pipe", "-fno-elide-type",
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ QUALIFIERS = frozenset(("const", "volatile", "static", "constexpr", "alignas", "
 BARE = "atops::bare"
 # After these a name is no declaration's.
 _NO_TYPES = frozenset(("return", "else", "case", "do", "sizeof", "goto", "new", "delete", "and", "or", "not"))
-_KERNEL = re.compile(r"__global__\b[^;{}]*?\bvoid\s+(\w+)\s*\(")
+_KERNEL = re.compile(r"(?:__global__\b[^;{}]*?\bvoid|\bvoid\s+__global__)\s+(\w+)\s*\(")
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "half", "bfloat", "float")
 _HEADER = Path(__file__).parent / "include" / "tops" / "host_api.h"
 _ENUMERATION = re.compile(rf"namespace {BARE} {{\nenum \w+ {{([^}}]*)}};\n}}")

@@ -137,6 +137,8 @@ class _Rewriter(Refusals):
                 if out is self.main:
                     self.beginning = len(out) + 1  # behind this token
             elif token.text == "<<<":
+                if self._before(place) in (")", "]"):
+                    return self._launch(place, place, out)
                 self._fault("<<< is preceded by no kernel's name")
         elif token.kind == "text" and token.text == '"C"' and self._before(place) == "extern":
             brace = self._next(place + 1)
@@ -246,13 +248,21 @@ class _Rewriter(Refusals):
         return at if self._text(at) == "<<<" and self._before(place) != "::" else None
 
     def _launch(self, place: int, opening: int, out: list[str]) -> int:
-        """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call."""
+        """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call.
+
+        What has no kernel's name, such as `table[i]` or a parameter, is a pointer to one.
+        """
         closing_at = next((at for at in range(opening, len(self.given)) if self._text(at) == ">>>"), None)
         if closing_at is None or self._text(self._next(closing_at + 1)) != "(":
             self._fault("a launch is written kernel<<<grid, block, shared, stream>>>(arguments)")
             return place + 1
         name = self._rewritten(place, opening).strip()
         given = self._rewritten(opening + 1, closing_at).strip()
+        ends = self._skip(place, closing_at + 1)
+        self.line += self._join(place, closing_at + 1).count("\n")
+        if self._before(place) in (".", "->") or not ("<" in name or name.rpartition("::")[2] in self.kernels):
+            out.append(f"{name}->*atops::Launching(atops::Configuration({given})){ends}")
+            return closing_at + 1
         self._instantiate(spelled(self._join(place, opening)))
         known = {each.name.rpartition("::")[2] for each in self.found.kernels if not each.overload}
         plain = "<" in name or name.rpartition("::")[2] in known
@@ -260,9 +270,8 @@ class _Rewriter(Refusals):
         together = int(self._is_cooperative(name))
         out.append(
             f'atops::launch<{kind}>("{spelled(name)}", {together}, atops::Configuration({given}), '
-            f"[](auto &...each) {{ {name}(each...); }})" + self._skip(place, closing_at + 1)
+            f"[](auto &...each) {{ {name}(each...); }}){ends}"
         )
-        self.line += self._join(place, closing_at + 1).count("\n")
         return closing_at + 1
 
     def _instantiate(self, name: str) -> None:
@@ -536,7 +545,7 @@ class _Rewriter(Refusals):
             return self._instance(at, opening)
         if self._text(opening) != "(" or self.given[name_at].kind != "name":
             return self._fault("__global__ is followed by no function")
-        if self._join(at, name_at).split() != ["void"]:
+        if (self._join(at, name_at).split() or [self._before(place)]) != ["void"]:  # `void __global__`, too
             named = self.given[name_at].text
             return self._fault(f"kernel {named} returns a value; a kernel returns void (TOPS C++, 8.1)")
         end = closing(self.given, opening)

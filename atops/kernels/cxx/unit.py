@@ -62,6 +62,10 @@ REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
 NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demangle")
 _DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, when the module is loaded
 BOM = "\ufeff"  # which some editors put in front of a text
+# Texts for the chip are of C++17: what C++20 has deprecated since is right there.
+AS_BEFORE = ("-Wno-deprecated",)
+ALSO_BEFORE = ("-Wno-volatile", "-Wno-comma-subscript", "-Wno-deprecated-enum-enum-conversion",
+               "-Wno-deprecated-enum-float-conversion")  # g++, where -Wno-deprecated means less
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not
 
 _STDIN = re.compile(r'^# \d+ "[^"\n]*-stdin\.cpp".*\n', re.MULTILINE)
@@ -280,7 +284,7 @@ def _compile(
     """
     lines = ["-gdwarf-4"] if toolchain.clang else []  # addr2line finds no lines of the C++ library's calls in version 5
     words = [*FLAGS, *lines, *flags, "-march=native", *(["-w"] if options.no_warnings else ["-Wformat"])]
-    words += ["-x", toolchain.preprocessed, "-"]
+    words += [*AS_BEFORE, *(() if toolchain.clang else ALSO_BEFORE), "-x", toolchain.preprocessed, "-"]
     if toolchain.clang:  # debug lines are otherwise those of a file "-"; x > y > z is a warning, as before clang 21
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
     links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that

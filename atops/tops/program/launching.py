@@ -56,11 +56,15 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
         return _kernel_at(loaded, name, enter, sizes, pointers, cooperative)
 
     def launch(
-        name: bytes, cooperative: int, enter: int, places: Any, sizes: Any, pointers: Any, count: int, grid: Any,
+        name: bytes | None, cooperative: int, enter: int, places: Any, sizes: Any, pointers: Any, count: int, grid: Any,
         block: Any, shared: int, stream: int | None,
     ) -> None:  # fmt: skip
         each = tuple(sizes[:count])
-        found = kernel(name.decode(), enter, each, tuple(map(bool, pointers[:count])), bool(cooperative))
+        found: ProgramKernel | int
+        if name is None:  # a pointer to a kernel is launched
+            found = FUNCTIONS.get(enter, enter)
+        else:
+            found = kernel(name.decode(), enter, each, tuple(map(bool, pointers[:count])), bool(cooperative))
         data = _bytes_at(places[:count], each)
         with lines.asking():
             tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)

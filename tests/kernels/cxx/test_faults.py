@@ -114,6 +114,10 @@ REFUSED = {
     '__global__ void f(float *x) { asm("nop"); }': "inline assembly",
     "__global__ void f(float *x) { throw 1; }": "a kernel has no exceptions",
     "__global__ void f(float *x) {}\nint main() { int x = 1 <<< 2; }": "test.tops:2:1: error: <<< is preceded by no",
+    "__global__ void f(float *x) {}\nint main() { auto k = f;\n k<<<1, 1>>>(3, 4); }":
+        "test.tops:3:1: error: the compiler refuses it: the arguments of the launch do not fit",
+    "int main() { int k[1] = {};\n k[0]<<<1, 1>>>(3); }":
+        "test.tops:2: error: <<< is preceded by neither a kernel nor a pointer to one",
     "__local__ float s[4];\n__global__ void f(float *x) { x[0] = s[0]; }": "outside of a function",
 }
 

@@ -467,3 +467,25 @@ def test_detectors_see_what_kernels_store() -> None:
 
     report = atops.run(main, EmulatorOptions(detect=True))
     assert report.verdict == "clean", str(report)
+
+
+CXX17 = """
+enum Left { TWO = 2 };
+enum Right { THREE = 3 };
+struct Counter { int count = 5; int plus_one() { return [=] { return count + 1; }(); } };
+void __global__ f(int *out) {
+    const char *text = u8"abc";
+    volatile int twice = 2;
+    twice *= 2;
+    int3 made = make_int3(7, 8, 9);
+    int numbers[] = {TWO + THREE, Counter().plus_one(), twice, text[1], made.z};
+    for (int i = 0; i < 5; ++i) out[i] = numbers[i];
+}
+"""
+
+
+def test_texts_are_of_cxx17(run: Any) -> None:
+    """What C++20 has changed or deprecated is as it was, without a warning; `void` may stand before `__global__`."""
+    program = k.compile_source(CXX17, "cxx17.tops")
+    assert not program.log.entries
+    assert run("", "f", (1, 1), np.zeros(5, np.int32), module=program.module()).tolist() == [5, 6, 4, ord("b"), 9]

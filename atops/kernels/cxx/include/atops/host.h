@@ -9,6 +9,7 @@ namespace atops {
 // What the process that runs a program's host code gives it.
 struct Host {
     void *const *functions;  // of the runtime API, in the order of its table
+    // `kernel` is its name; without one, `enter` is the kernel itself.
     void (*launch)(const char *kernel, int32_t cooperative, void (*enter)(void **), void *const *arguments,
                    const uint32_t *bytes, const uint8_t *pointers, int32_t count, const Dim *grid, const Dim *block,
                    uint64_t shared_bytes, const void *stream);
@@ -47,6 +48,9 @@ struct Launched {
     }
     static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
     static void start(const char *kernel, int cooperative, const Configuration &given, P... values) {
+        start(kernel, cooperative, enter, given, values...);
+    }
+    static void start(const char *kernel, int cooperative, void (*enter)(void **), const Configuration &given, P... values) {
         static constexpr uint32_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
         static constexpr uint8_t pointers[sizeof...(P) + 1] = {std::is_pointer_v<P>..., 0};
         if (!host) no_host("a launch");
@@ -88,6 +92,38 @@ template <class Kernel, class Call>
 Launch<Kernel, Call> launch(const char *kernel, int cooperative, const Configuration &given, Call) {
     return {kernel, cooperative, given};
 }
+
+// The launch of what points to a kernel: `table[i]->*Launching(configuration)(arguments...)`.
+template <class Start>
+struct Started {
+    Start start;
+};
+struct Launching {
+    Configuration given;
+    template <class... A>
+    auto operator()(A &&...arguments) const {
+        auto start = [&, this]<class... P>(void (*kernel)(P...)) {
+            if constexpr (std::is_invocable_v<void (*)(P...), A...>)
+                started(kernel, arguments...);
+            else
+                misfit(kernel);
+        };
+        return Started<decltype(start)>{start};
+    }
+
+  private:
+    template <class... P>
+    void started(void (*kernel)(P...), std::type_identity_t<P>... values) const {
+        Launched<void, std::remove_const_t<P>...>::start(nullptr, 0, reinterpret_cast<void (*)(void **)>(kernel), given, values...);
+    }
+    template <class Kernel>
+    __attribute__((error("the arguments of the launch do not fit the parameters of the kernel"))) void misfit(Kernel) const;
+};
+template <class... P, class Start>
+void operator->*(void (*kernel)(P...), const Started<Start> &given) { given.start(kernel); }
+template <class Other, class Start>
+__attribute__((error("<<< is preceded by neither a kernel nor a pointer to one"))) void
+operator->*(const Other &, const Started<Start> &);
 
 // A main has one of these forms.
 inline int run_main(int (*main)(), int, char **) { return main(); }

@@ -40,6 +40,19 @@ struct uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 struct float3 { float x, y, z; };
 struct float4 { float x, y, z, w; };
+// As templates they stand back behind a program's own.
+#define ATOPS_MADE(type, of) \
+    template <class... T> \
+    inline type make_##type(T... each) { return type{of(each)...}; }
+ATOPS_MADE(int2, int)
+ATOPS_MADE(int3, int)
+ATOPS_MADE(int4, int)
+ATOPS_MADE(uint2, unsigned)
+ATOPS_MADE(uint3, unsigned)
+ATOPS_MADE(uint4, unsigned)
+ATOPS_MADE(float2, float)
+ATOPS_MADE(float3, float)
+ATOPS_MADE(float4, float)
 
 inline thread_local uint3 threadIdx, blockIdx;
 inline thread_local dim3 blockDim, gridDim;

@@ -150,18 +150,6 @@ struct short4 { short x, y, z, w; };
 struct ushort2 { unsigned short x, y; };
 struct ushort4 { unsigned short x, y, z, w; };
 struct longlong2 { long long x, y; };
-#define ATOPS_MADE(type, of) \
-    template <class... T> \
-    type make_##type(T... each) { return type{of(each)...}; }
-ATOPS_MADE(int2, int)
-ATOPS_MADE(int3, int)
-ATOPS_MADE(int4, int)
-ATOPS_MADE(uint2, unsigned)
-ATOPS_MADE(uint3, unsigned)
-ATOPS_MADE(uint4, unsigned)
-ATOPS_MADE(float2, float)
-ATOPS_MADE(float3, float)
-ATOPS_MADE(float4, float)
 ATOPS_MADE(double2, double)
 ATOPS_MADE(double3, double)
 ATOPS_MADE(double4, double)
@@ -170,7 +158,6 @@ ATOPS_MADE(char4, char)
 ATOPS_MADE(short2, short)
 ATOPS_MADE(short4, short)
 ATOPS_MADE(longlong2, int64_t)
-#undef ATOPS_MADE
 
 // ---- what the chip does not have
 
