@@ -61,6 +61,11 @@ class Times:
         """Return how many times as long `side` takes as `other`: the median over the pairs of neighbours."""
         return statistics.median(self._ratios(side, other))
 
+    def gain(self, sides: tuple[str, str], others: tuple[str, str]) -> float:
+        """Return how many times the ratio of two sides is that of two others: the median over the rounds."""
+        pairs = zip(self._ratios(*sides), self._ratios(*others), strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
+
     def spread(self, side: str, other: str) -> tuple[float, float]:
         """Return the quartiles between which the middle half of the ratios lies: how far to trust them."""
         ratios = self._ratios(side, other)
