@@ -54,7 +54,7 @@ async def program(task, requests, batch, leaving):
             service.result()  # raises what it died of
         for at, error in enumerate((await ended)[leaving:], leaving):
             assert error is None, f"client {at} was left with {error!r}"
-        late = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        late = [asyncio.get_running_loop().create_future() for _ in range(2 * batch + 1)]  # more than there is room for
         for answer in late:
             queue.put_nowait((numbers[0], answer))
             for _ in range(requests):  # so that it may be taken, computed, or neither
@@ -73,6 +73,7 @@ async def program(task, requests, batch, leaving):
 def work(seen, requests, batch, leaving):
     assert commands(seen, atops.Kind.LAUNCH), "the device has run no kernel"
     most = max(each.bytes for each in commands(seen, atops.Kind.COPY_H2D)) // 24
+    assert most <= batch, f"{most} requests were computed in one launch, and at most {batch} may be"
     assert most > 1 or min(batch, requests - leaving) < 3, f"{requests} requests came, each was computed alone"
 
 
