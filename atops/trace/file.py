@@ -191,7 +191,9 @@ def records_from_json(text: str) -> Trace:
         raise InvalidValue(f"the trace has the fields {content.get('fields')!r}; expected {TraceRecord._fields!r}")
     try:
         return _trace(content)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise InvalidValue(f"the trace is damaged: it has no {error}") from error
+    except (IndexError, TypeError, AttributeError, ValueError) as error:
         raise InvalidValue(f"the trace is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -201,11 +203,11 @@ def _trace(content: dict[str, Any]) -> Trace:
         for field, (name, members) in TABLES.items()
         if name in content
     }
-    tables["name"] = content["names"]
+    tables["name"] = _texts(content["names"])
     names = TraceNames(
-        devices={device: name for device, name in content["devices"]},
-        streams={(device, stream): name for device, stream, name in content["streams"]},
-        notes=content["notes"],
+        devices=dict(zip(*_named(content["devices"], 1), strict=True)),
+        streams=dict(zip(*_named(content["streams"], 2), strict=True)),
+        notes=dict(zip(_texts(content["notes"]), _texts(content["notes"].values()), strict=True)),
         sites={number: _place(*place) for number, *place in content.get("sites", ())},
         callers={row[0]: row[1] for row in (_integers(row, 2) for row in content.get("callers", ()))},
         capacities={(row[0], row[1]): row[2] for row in (_integers(row, 3) for row in content.get("capacities", ()))},
@@ -214,7 +216,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         _read(TraceRecord, content["records"], tables),
         tuple(CounterSample._make(_integers(row, 3)) for row in content["counters"]),
         names,
-        content["dropped"],
+        _integers([content["dropped"]], 1)[0],
         _read(CommandEvent, content.get("moments", ()), tables),  # a file of before there were details has none
         _read(AllocationEvent, content.get("changes", ()), tables),
         _read(ThreadEvent, content.get("steps", ()), tables),
@@ -238,6 +240,20 @@ def _read(kind: type[Row], rows: Iterable[Sequence[object]], tables: Mapping[str
             values[place] = tables[field][numbers[place]]
         found.append(kind._make(values))
     return tuple(found)
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    found = list(values)
+    if any(type(each) is not str for each in found):
+        raise ValueError(f"{next(each for each in found if type(each) is not str)!r} is no text")
+    return found  # type: ignore[return-value]  # looked at above
+
+
+def _named(rows: Iterable[Sequence[object]], count: int) -> tuple[list[Any], list[str]]:
+    """Return what rows of so many integers and a name give names to, and the names."""
+    rows = list(rows)
+    keys = [_integers(row[:-1], count) for row in rows]
+    return [tuple(key) if count > 1 else key[0] for key in keys], _texts(row[-1] for row in rows)
 
 
 def _place(file: object, line: object, function: object) -> Place:
