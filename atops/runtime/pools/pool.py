@@ -560,7 +560,8 @@ class MemoryPool(InProcess, Collectable):
                 "over which was to be waited for)"
             )
         return OutOfMemory(
-            f"{self.name} has no {size} bytes: {books.used} are used and {books.reserved} reserved, with {limit}; "
+            f"{self.name} has no {size} bytes: {books.used} are used and {books.reserved} reserved, in blocks of whole "
+            f"{books.granule} bytes, with {limit}; "
             f"device {self.context.ordinal} has {device.free} bytes free, the largest free range has "
             f"{device.largest_free} (fragmentation {device.fragmentation:.0%})"
         )
