@@ -70,7 +70,8 @@ class FeedWidget(ClosingWidget):
     def __init__(self, feed: Feed, **traits: Any) -> None:
         self.feed = feed
         self._displays: list[str] = []
-        self._follower = 0  # the thread that sets the traits to what the feed has
+        self._followed: object = None  # what the feed had when the traits were set to it
+        self._follower = 0  # the thread that sets them
         super().__init__(**traits)
         self._follow()
         self.observe(self._chosen, ["selected", "cursor", "paused"])
@@ -131,6 +132,10 @@ class FeedWidget(ClosingWidget):
 
     def _follow(self) -> None:
         selection, origin = self.feed.selection, self.feed.origin_ns
+        state = selection.seq, selection.cursor_ns, self.feed.paused, origin
+        if state == self._followed:
+            return
+        self._followed = state
         self._follower = threading.get_ident()
         try:
             self.selected = selection.seq
@@ -143,6 +148,7 @@ class FeedWidget(ClosingWidget):
         """Do what a trait that was set asks for. The feed's own news, which may be older than its state, do nothing."""
         if self._follower == threading.get_ident():
             return
+        self._followed = None
         feed, value = self.feed, change["new"]
         if change["name"] == "selected":
             feed.selection.select(value)

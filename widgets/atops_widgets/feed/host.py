@@ -18,6 +18,7 @@ from atops_widgets.feed.columns import RECORDS, Column, Columns, Texts
 __all__ = ("HOST", "PROGRAM_WAITS", "WAIT_LANES", "HostLog")
 
 HOST: Final = 1 << 40
+API: Final = int(Kind.API)  # numpy takes five times as long to compare a column with a member of an enumeration
 PROGRAM_WAITS: Final = len(Kind)  # drawn as one more kind, which no command is of: the program stands still
 FIELDS: Final[Mapping[str, str]] = {**RECORDS, "site": "i4"}
 LANES: Final = 6  # of calls, and of waits, that go on at once; what is too much shares the last
@@ -41,7 +42,7 @@ class HostLog:
     def add_calls(self, records: Columns, count: int) -> None:
         """Take the API calls among the newest `count` records."""
         first = len(records) - min(count, len(records))
-        at = first + np.flatnonzero(records["kind"][first:] == Kind.API)
+        at = first + np.flatnonzero(records["kind"][first:] == API)
         if len(at):
             names = ("started_ns", "finished_ns", "status", "correlation", "name")
             self._add(Kind.API, {name: records[name][at] for name in names})
@@ -49,12 +50,11 @@ class HostLog:
     def add_waits(self, waits: Sequence[HostWait], places: Mapping[int, Place]) -> None:
         """Take waits of the program; their names are the lines that waited, of places by their numbers."""
         if waits:
-            started, finished, seqs, sites = (np.array(column, np.int64) for column in zip(*waits, strict=True))
-            known = np.unique(sites)
-            names = np.array([self.rows.texts.number(_line_of(places, site)) for site in known.tolist()], np.int64)
+            started, finished, seqs, sites = np.array(waits, np.int64).T
+            known = {site: self.rows.texts.number(_line_of(places, site)) for site in set(sites.tolist())}
             self._add(PROGRAM_WAITS, {
                 "started_ns": started, "finished_ns": finished, "status": 0 * sites, "correlation": seqs, "site": sites,
-                "name": names[np.searchsorted(known, sites)],
+                "name": np.array([known[site] for site in sites.tolist()]),
             })  # fmt: skip
 
     def _add(self, kind: int, columns: Mapping[str, Column]) -> None:
@@ -78,7 +78,7 @@ class HostLog:
 
         It is the first to have ended with such a new command, and of two the later begun; it ran at that moment.
         """
-        calls = np.flatnonzero((self.rows["kind"] == Kind.API) & (self.rows["correlation"] >= 0))[-NEWEST:]
+        calls = np.flatnonzero((self.rows["kind"] == API) & (self.rows["correlation"] >= 0))[-NEWEST:]
         if not len(calls):
             return np.full(len(seqs), -1)
         started, newest = self.rows["started_ns"][calls], self.rows["correlation"][calls]
@@ -109,7 +109,7 @@ class HostLog:
                 return ([other] if other >= 0 else []), []
             submitted = records["submitted_ns"]
             near = np.flatnonzero((submitted >= start) & (submitted <= end) & (records["seq"] <= other))
-            near = near[records["kind"][near] != Kind.API]
+            near = near[records["kind"][near] != API]
         else:
             return [], []
         heads, tails = self.joined(records["seq"][near], records["submitted_ns"][near])

@@ -69,8 +69,6 @@ class Words:
         if not len(self.held.broken):
             return ""
         own = self.held.broken[ledger["where"][self.held.broken] == stream]
-        if not len(own):
-            return ""
         status = ledger["status"][own]
         failed, skipped, aborted = (own[status == each] for each in (Status.FAILED, Status.SKIPPED, Status.ABORTED))
         parts = []
