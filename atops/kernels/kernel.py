@@ -181,6 +181,11 @@ class Kernel(Generic[P]):
         return self._uses_dynamic_shared
 
     @property
+    def share(self) -> str:
+        """How a thread takes a share of the elements, in its language: advice for a launch of too many threads."""
+        return "k.tiles(x.size, 1024)"
+
+    @property
     def needs_dynamic_shared(self) -> bool:
         """Whether it has to be launched with a size of dynamic shared memory."""
         return self.uses_dynamic_shared

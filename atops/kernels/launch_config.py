@@ -80,7 +80,7 @@ class LaunchConfig:
         if self.block.volume > arch.max_threads_per_block:
             raise LaunchOutOfResources(
                 f"{kernel.name}: block {tuple(self.block)} has {self.block.volume} threads; {arch.name} has "
-                f"{arch.max_threads_per_block} at most: let each take a share of the elements, k.tiles(x.size, 1024)"
+                f"{arch.max_threads_per_block} at most: let each take a share of the elements, {kernel.share}"
             )
         _check_extents(kernel, "block", self.block, arch.max_block, arch)
         together = self.cooperative or kernel.cooperative

@@ -109,6 +109,7 @@ class NativeKernel(Kernel[...]):
     """A kernel of a module of machine code. `row` is what the module says of it."""
 
     bound_as = NativeLaunch
+    share = "for (int i = threadIdx.x; i < n; i += blockDim.x)"
     needs_dynamic_shared = False  # a launch of it may do without; what uses it all the same is a fault
     static_memory: ClassVar[Mapping[str, int | None] | None] = {"shared": None, "local": None, "private": None}
 

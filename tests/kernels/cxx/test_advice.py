@@ -175,3 +175,10 @@ def test_printf_of_every_type(run: Callable[..., Any], capfd: pytest.CaptureFixt
     run("", "f", (1, 1), np.zeros(4, np.int32), module=program.module())
     said = capfd.readouterr().out
     assert said.startswith("1.5 2.5 3.5 4.5 7|1 2 ab 1 c|f none|f 3 c|5 2 7|1.5 6|0 1 2 ") and said.endswith(" 98 99 ")
+
+
+def test_a_launch_of_too_many_threads(run: Callable[..., Any]) -> None:
+    """It is told how a thread of C++ takes a share of the elements."""
+    module = k.compile_source("__global__ void f(int *x) { x[threadIdx.x] = 1; }", "f.tops").module()
+    with pytest.raises(AtopsError, match=r"12 at most: .*for \(int i = threadIdx\.x; i < n; i \+= blockDim\.x\)"):
+        run("", "f", (1, 64), np.zeros(4, np.int32), module=module)
