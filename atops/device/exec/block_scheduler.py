@@ -163,7 +163,7 @@ class ClusterArray:
         with self.lock:
             if self._held or self._waiting or self.open is not None:
                 return False
-            self._held = dict.fromkeys(self._all[:count], grid)
+            self._held = dict.fromkeys(range(count), grid)
         grid.placement, grid.priority = self, priority
         make, cost = block_maker(grid), grid.cost
         for cluster in self.clusters[:count]:

@@ -362,19 +362,17 @@ class Grid:
 
     def block_done(self, block: Block) -> None:
         """Take back a block whose threads have all ended."""
+        placement = self.placement
         with self.barrier.lock:
             if self.blocks.pop(block.linear, None) is None:
                 return  # it was abandoned, and counted then
-        footprint = None if self.agenda is None else self.agenda.footprint
-        if footprint is not None:
+        if self.agenda is not None and (footprint := self.agenda.footprint) is not None:
             self._tell_done(footprint)
-        rest = None
-        if self.placement is not None:
-            # Before the block counts as quiet: what takes its place can still run, and must be known by then.
-            rest = self.placement.retire(block)
+        # Before the block counts as quiet: what takes its place can still run, and must be known by then.
+        rest = None if placement is None else placement.retire(block)
         self.dropped(1)
-        if rest is not None and self.placement is not None:
-            self.placement.give_later(rest)  # the stream has offered its next launch by now
+        if rest is not None and placement is not None:
+            placement.give_later(rest)  # the stream has offered its next launch by now
 
     def next_block(self, block: Block) -> bool:
         """Have a block that is done be the next one of the grid, if its cluster is that one's. Returns whether it is.
@@ -411,11 +409,15 @@ class Grid:
             self.remaining = left = self.remaining - count
             over = count > 0 and left == 0
             barrier.quiet = quiet = barrier.quiet + count
-            stuck = quiet >= barrier.total and not (over and barrier.expected == 1) and barrier.stuck()
+            alone = over and barrier.expected == 1  # then nothing is left to be stuck
+            stuck = quiet >= barrier.total and not alone and barrier.stuck()
             if over:
                 if self.detector is not None and not any(grid.remaining for grid in barrier.grids):
                     self.detector.over()
-                barrier.release()
+                if alone:
+                    barrier.grids = []  # which refers to this one
+                else:
+                    barrier.release()
         if stuck:
             if self.agenda is not None:
                 self.offer_deadlock()

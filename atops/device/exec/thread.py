@@ -327,9 +327,8 @@ class ThreadSlot:
 
     __slots__ = ("owner", "thread")
 
-    def __init__(self) -> None:
-        self.owner = get_ident()
-        self.thread: KernelThread | None = None
+    owner: int  # the OS thread
+    thread: KernelThread | None
 
 
 THREAD_SLOT: ContextVar[ThreadSlot | None] = ContextVar("atops_kernel_thread", default=None)
@@ -338,9 +337,11 @@ get_slot = THREAD_SLOT.get  # looked up by name, a method of an imported object 
 
 def slot_here() -> ThreadSlot:
     """Return this OS thread's slot. A context copied from another OS thread brings that one's slot; it is replaced."""
-    slot = THREAD_SLOT.get()
-    if slot is None or slot.owner != get_ident():
-        slot = ThreadSlot()
+    slot, here = THREAD_SLOT.get(), get_ident()
+    if slot is None or slot.owner != here:
+        slot = ThreadSlot()  # with no constructor: each block of a launch makes one
+        slot.owner = here
+        slot.thread = None
         THREAD_SLOT.set(slot)
     return slot
 

@@ -333,9 +333,11 @@ class Completion(FutureLike[T_co]):
             self._error = error
             self._result = None
             self.stage = FAILED
-        if self.parked is not None or self.stop is not None or self.deps is not None or self.begin is not None:
-            self.parked = self.stop = self.deps = self.begin = None
-            self.awaits = ()
+        self.parked = None
+        self.stop = None
+        self.deps = None
+        if self.begin is not None or self.awaits:
+            self.begin, self.awaits = None, ()
         if self.place is not None:
             self.place = None
         return None if self.waiters is None else self.take_waiters()

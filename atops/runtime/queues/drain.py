@@ -236,12 +236,14 @@ class DrainedQueue(StreamQueue):
             with board.lock:
                 if item.stage >= DONE:
                     return
-                at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
+                queue = self._queue
+                at_head = bool(queue) and queue[0] is item  # type: ignore[index]  # a non-empty deque
                 waiters = self._settle(item, error)
-                post = at_head and bool(self._queue)
-                if at_head and not post:
+                post = launches = False
+                if at_head and queue:
+                    post, launches = True, queue[0].command.__class__ is Launch
+                elif at_head:
                     self.become_idle()
-                launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
             if item.stage >= DONE:
                 item.command = ended(item.command)
