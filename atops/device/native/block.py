@@ -113,9 +113,8 @@ class _Plan:
         self.loaded, enter = entry.on(grid.chip, grid.detector is not None)
         module = self.loaded.module
         self.memory = (*entry.named(grid.chip, grid.detector is not None), *self.loaded.allocations)
-        self._ranges = array("Q")
-        for low, high in sorted({_range(each) for each in self.memory if each.alive}):
-            self._ranges.extend((low, high))
+        ranges = sorted({_range(each) for each in self.memory if each.alive}) if self.memory else ()
+        self._ranges = array("Q", [end for each in ranges for end in each])
         at, count_of_ranges = self._ranges.buffer_info()
         cooperative = 2 if grid.barrier.expected > 1 else grid.cooperative
         self._head = _HEAD.pack(  # of one block, with no seed
