@@ -25,6 +25,7 @@ from atops.runtime.races.wording import access_of, api_of, unused
 __all__ = ("UNWRITTEN", "FreshMemory")
 
 UNWRITTEN: Final = "read of unwritten memory"
+NOTHING_STORED: Final = "stores nothing there, nor does any command since, but copies of such bytes"
 MOST: Final = 4_096  # ranges of one memory: with more all of it counts as written
 _Read: TypeAlias = tuple[Allocation, int, int, bool]  # bytes of a memory, and whether they are stored to
 _Unread: TypeAlias = tuple[Allocation, list[tuple[int, int]]]
@@ -176,7 +177,7 @@ def _races_of(unread: Iterable[_Unread], epoch: Epoch) -> list[Race]:
         site = memory.site if isinstance(memory.site, Site) else None
         cure = f"by `{api}Memset` say" if (api := api_of(site)) else "or allocate with `zeros`"
         found.append(Race(
-            UNWRITTEN, Access("the allocation", "stores nothing there, nor does any command since", False, site, ""),
+            UNWRITTEN, Access("the allocation", NOTHING_STORED, False, site, ""),
             access_of(epoch, False, memory.device), repr(memory), memory.device, merged(ranges),
             f"store to these bytes before they are read, {cure}: fresh memory holds anything",
             memory.offset,
