@@ -6,6 +6,7 @@ Calls and waits have numbers from HOST on, above those of all commands, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -50,7 +51,8 @@ class HostLog:
     def add_waits(self, waits: Sequence[HostWait], places: Mapping[int, Place]) -> None:
         """Take waits of the program; their names are the lines that waited, of places by their numbers."""
         if waits:
-            started, finished, seqs, sites = np.array(waits, np.int64).T
+            numbers = np.fromiter(chain.from_iterable(waits), np.int64, len(HostWait._fields) * len(waits))
+            started, finished, seqs, sites = numbers.reshape(len(waits), -1).T
             known = {site: self.rows.texts.number(_line_of(places, site)) for site in set(sites.tolist())}
             self._add(PROGRAM_WAITS, {
                 "started_ns": started, "finished_ns": finished, "status": 0 * sites, "correlation": seqs, "site": sites,
