@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 FILES = [str(HERE / "program.py"), str(HERE / "refused.py")]
 Found = dict[str, dict[int, str]]
+KEPT = "mypy of programs"  # in pytest's cache: what mypy knows of the package and of numpy, while these are the same
 
 
 def output(*command: str, where: Path = ROOT) -> str:
@@ -34,10 +35,10 @@ def output(*command: str, where: Path = ROOT) -> str:
     return done.stdout
 
 
-def by_mypy(folder: Path) -> Found:
+def by_mypy(folder: Path, kept: Path) -> Found:
     """Return the errors of mypy, strict, by file and line."""
     (folder / "mypy.ini").write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT}\nexplicit_package_bases = True\n")
-    text = output("mypy", "--config-file", str(folder / "mypy.ini"), "--cache-dir", str(folder / "cache"), *FILES)
+    text = output("mypy", "--config-file", str(folder / "mypy.ini"), "--cache-dir", str(kept), *FILES)
     found: Found = {}
     for file, line, message in re.findall(r"^(.*?):(\d+): error: (.*)$", text, re.MULTILINE):
         found.setdefault(Path(file).name, {})[int(line)] = message
@@ -45,7 +46,7 @@ def by_mypy(folder: Path) -> Found:
     return found
 
 
-def by_pyright(folder: Path) -> Found:
+def by_pyright(folder: Path, kept: Path) -> Found:
     """Return the errors of pyright, strict, by file and line."""
     for file in FILES:  # it checks a folder
         shutil.copy(file, folder)
@@ -62,9 +63,12 @@ def by_pyright(folder: Path) -> Found:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("check", [by_mypy, by_pyright])
-def test_what_a_checker_finds(check: Callable[[Path], Found], tmp_path: Path) -> None:
+def test_what_a_checker_finds(
+    check: Callable[[Path, Path], Found], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     """Nothing in the program, whose assert_types all hold; and in the other file each mistake, and nothing else."""
-    found = check(tmp_path)
+    cache: pytest.Cache | None = getattr(pytestconfig, "cache", None)  # there is none with `-p no:cacheprovider`
+    found = check(tmp_path, tmp_path / "cache" if cache is None else cache.mkdir(KEPT))
     assert found.get("program.py", {}) == {}
     lines = (HERE / "refused.py").read_text().splitlines()
     marked = {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
