@@ -261,7 +261,7 @@ class _Rewriter(Refusals):
         ends = self._skip(place, closing_at + 1)
         self.line += self._join(place, closing_at + 1).count("\n")
         if self._before(place) in (".", "->") or not ("<" in name or name.rpartition("::")[2] in self.kernels):
-            out.append(f"{name}->*atops::Launching(atops::Configuration({given})){ends}")
+            out.append(f"{name}->*atops::Launching{{atops::Configuration({given})}}{ends}")
             return closing_at + 1
         self._instantiate(spelled(self._join(place, opening)))
         known = {each.name.rpartition("::")[2] for each in self.found.kernels if not each.overload}

@@ -475,7 +475,7 @@ enum Right { THREE = 3 };
 struct Counter { int count = 5; int plus_one() { return [=] { return count + 1; }(); } };
 void __global__ f(int *out) {
     const char *text = u8"abc";
-    volatile int twice = 2;
+    register volatile int twice = 2;
     twice *= 2;
     int3 made = make_int3(7, 8, 9);
     int numbers[] = {TWO + THREE, Counter().plus_one(), twice, text[1], made.z};
