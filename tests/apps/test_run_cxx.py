@@ -234,6 +234,10 @@ def test_what_does_not_compile_is_told_in_its_own_lines(tmp_path: Path) -> None:
     (tmp_path / "none.cpp").write_text("int man() { return 0; }\n")
     ended = atops_run("none.cpp", cwd=tmp_path)
     assert (ended.returncode, "has no main" in ended.stderr) == (1, True)
+    (tmp_path / "broken.cpp").write_text("int main( { return 0; }\n")
+    ended = atops_run("broken.cpp", cwd=tmp_path)
+    told = "has no main" in ended.stderr, "broken.cpp:1:" in ended.stderr
+    assert (ended.returncode, told) == (1, (False, True)), ended.stderr
     assert atops_run("absent.cpp", cwd=tmp_path).returncode == 2
 
 

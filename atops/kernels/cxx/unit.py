@@ -160,7 +160,9 @@ def _built(
             preprocessed, texts.names, options.target.gcu_arch, [spelled(each) for each in uses if "<" in each], program
         )
         if program and not found.main:
-            log.error("the program has no main", source)
+            if _built(toolchain, source, headers, options, log, uses, flags) is not None:  # what it has is right
+                log.error("the program has no main", source)
+            return None
         if not program and not found.kernels and found.templates:
             first, names = next(iter(found.templates.values())), ", ".join(found.templates)
             log.warning(
