@@ -37,6 +37,8 @@ template <class T> __global__ void stored(T *x, T v) { x[threadIdx.x] = v; }
 __global__ void mixed(int *x, char c, double d) { x[0] = c + int(d); }
 __global__ void which(int *x) { x[0] = 1; }
 __global__ void which(float *x) { x[0] = 2; }
+template <class T> __global__ void twice(T *x) { x[0] *= 2; }
+template <class T> void twice_by_pointer(T *d) { auto kernel = twice<T>; kernel<<<1, 1>>>(d); }
 template <void (*kernel)(unsigned *, unsigned)> void constant(unsigned *d) { kernel<<<1, 1>>>(d, 1); }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
@@ -49,8 +51,10 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         table[0]<<<1, 2>>>(d + 3, 4u); (*table)<<<1, 1>>>(d + 4, 5); op.run<<<dim3(1), 1>>>(d + 1, 2);
         launch(store, d + 2, 3); constant<store>(d);
         topsMemcpy(h, d, sizeof h, topsMemcpyDeviceToHost); printf("%u%u%u%u%u\\n", h[0], h[1], h[2], h[3], h[4]);
+        twice_by_pointer(d + 4); twice_by_pointer(d + 4);
+        topsMemcpy(h, d + 4, 4, topsMemcpyDeviceToHost); printf("%u\\n", h[0]);
         auto none = reinterpret_cast<void (*)(int *)>(&printf); none<<<1, 1>>>(nullptr);
-        puts(topsGetErrorName(topsGetLastError()));""", "12345\ntopsErrorInvalidHandle\n", 0,
+        puts(topsGetErrorName(topsGetLastError()));""", "12345\n20\ntopsErrorInvalidHandle\n", 0,
     ),
     "kernels of one name": (
         """float h, *d; topsMalloc(&d, sizeof h); which<<<1, 1>>>(d);

@@ -55,17 +55,26 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
     ) -> ProgramKernel:  # fmt: skip
         return _kernel_at(loaded, name, enter, sizes, pointers, cooperative)
 
+    @cache
+    def name_at(address: int) -> str:
+        place = loaded.module.place_of([address])
+        return f"kernel at {address:#x}" if place is None else place[0].removeprefix("void ").partition("(")[0]
+
     def launch(
         name: bytes | None, cooperative: int, enter: int, places: Any, sizes: Any, pointers: Any, count: int, grid: Any,
         block: Any, shared: int, stream: int | None,
     ) -> None:  # fmt: skip
-        each = tuple(sizes[:count])
+        each, flags = tuple(sizes[:count]), tuple(map(bool, pointers[:count]))
         found: ProgramKernel | int
-        if name is None:  # a pointer to a kernel is launched
-            found = FUNCTIONS.get(enter, enter)
+        if name is None:  # a pointer to a kernel is launched, and is the last argument
+            found = words_at(places[count - 1], 1)[0]
+            if (own := FUNCTIONS.get(found)) is not None:
+                found, each = own, each[:-1]
+            elif loaded.module.text_low <= found < loaded.module.text_high:  # one that a template has made
+                found = kernel(name_at(found), enter, each, (*flags[:-1], False), False)
         else:
-            found = kernel(name.decode(), enter, each, tuple(map(bool, pointers[:count])), bool(cooperative))
-        data = _bytes_at(places[:count], each)
+            found = kernel(name.decode(), enter, each, flags, bool(cooperative))
+        data = _bytes_at(places[: len(each)], each)
         with lines.asking():
             tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
 

@@ -9,7 +9,7 @@ namespace atops {
 // What the process that runs a program's host code gives it.
 struct Host {
     void *const *functions;  // of the runtime API, in the order of its table
-    // `kernel` is its name; without one, `enter` is the kernel itself.
+    // `kernel` is its name; without one, the last argument is its address.
     void (*launch)(const char *kernel, int32_t cooperative, void (*enter)(void **), void *const *arguments,
                    const uint32_t *bytes, const uint8_t *pointers, int32_t count, const Dim *grid, const Dim *block,
                    uint64_t shared_bytes, const void *stream);
@@ -98,6 +98,15 @@ template <class Start>
 struct Started {
     Start start;
 };
+template <class... P>
+struct Pointed {
+    template <size_t... I>
+    __attribute__((no_sanitize("thread"))) static void call(void **arguments, std::index_sequence<I...>) {
+        auto kernel = *static_cast<void (**)(P...)>(arguments[sizeof...(P)]);
+        kernel(*static_cast<std::remove_const_t<P> *>(arguments[I])...);
+    }
+    static void enter(void **arguments) { call(arguments, std::index_sequence_for<P...>{}); }
+};
 struct Launching {
     Configuration given;
     template <class... A>
@@ -114,7 +123,7 @@ struct Launching {
   private:
     template <class... P>
     void started(void (*kernel)(P...), std::type_identity_t<P>... values) const {
-        Launched<void, std::remove_const_t<P>...>::start(nullptr, 0, reinterpret_cast<void (*)(void **)>(kernel), given, values...);
+        Launched<void, std::remove_const_t<P>..., void (*)(P...)>::start(nullptr, 0, Pointed<P...>::enter, given, values..., kernel);
     }
     template <class Kernel>
     __attribute__((error("the arguments of the launch do not fit the parameters of the kernel"))) void misfit(Kernel) const;
