@@ -22,7 +22,7 @@ from subprocess import DEVNULL
 
 from atops.base.errors import InvalidValue
 from atops.lessons.learner import find_source
-from atops.lessons.source import read_cells
+from atops.lessons.source import read_cells, sources
 
 __all__ = ("Grade", "grade", "graded", "main", "statements")
 
@@ -74,9 +74,14 @@ def grade(path: Path, seconds: float = 60.0) -> Grade:
 
 
 def _lesson_of(path: Path) -> str:
-    """Return the lesson that a file is a copy of: the one that it opens, else the one of its name."""
+    """Return the lesson that a file is a copy of: the one that it opens, else the one of its name.
+
+    Raises InvalidValue where it opens none and has no lesson's name.
+    """
     text = path.read_text(encoding="utf-8")
     found = OPENED.search(text.replace('\\"', '"'))
+    if found is None and path.stem not in (each.name for each in sources()):
+        raise InvalidValue(f"{path.name} is no copy of a lesson: it has no open_lesson(...)")
     return found[1].strip() if found else path.stem
 
 

@@ -335,6 +335,8 @@ def test_grading_survives_what_it_grades(tmp_path: Path):
     path = tmp_path / "binary.py"
     path.write_bytes(bytes(range(256)))
     assert grade(path).kind == "no lesson"
+    (part := path.with_name("syn.py")).write_text("x = 1\n")  # a part of a lesson's name
+    assert grade(part).kind == "no lesson"
 
 
 def test_files_of_learners_are_judged_by_what_they_define(tmp_path: Path):
