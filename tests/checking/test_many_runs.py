@@ -286,3 +286,23 @@ def _late_runs(runs: int) -> str:
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": ":".join(sys.path)}, cwd=ROOT, text=True,
                           capture_output=True, check=True)  # fmt: skip
     return done.stdout.strip()
+
+
+def test_a_run_does_not_go_through_the_tasks_of_other_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process with thousands, each run would: what is left of it is known without them."""
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    async def main(left: bool) -> None:
+        async with atops.Device(0).create_stream() as stream:
+            stream.zeros(4)
+        if left:
+            asyncio.create_task(waits())  # noqa: RUF006  # that is the test
+            await asyncio.sleep(0)
+
+    asked: list[object] = []
+    all_tasks = asyncio.all_tasks
+    monkeypatch.setattr(asyncio, "all_tasks", lambda loop=None: asked.append(loop) or all_tasks(loop))
+    assert atops.check(main, 5, arguments=(False,)) and not asked
+    assert atops.check(main, 5, arguments=(True,)) and asked, "what is left is ended, as asyncio.run does"

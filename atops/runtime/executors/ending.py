@@ -49,7 +49,7 @@ class EndingTasks:
 def _end_tasks(executor: InlineExecutor, close: Callable[[], Coroutine[object, None, object]] | None) -> str:
     """End the tasks of the executor's loop. Returns what is to be said of those that had to be cancelled again."""
     loop, stood, seen = executor.loop, list[str](), set[Task]()
-    if not asyncio.all_tasks(loop):
+    if not loop.left_tasks():
         return ""
     executor.program_over()
     executor.ending = 1

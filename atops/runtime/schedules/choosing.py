@@ -387,7 +387,13 @@ class ChosenLoop(InlineLoop):
     def has_left(self) -> bool:
         """Say whether tasks are left, or asynchronous generators, that are to be ended."""
         generators = self._asyncgens  # type: ignore[attr-defined]  # those of BaseEventLoop
-        return bool(len(generators) or asyncio.all_tasks(self))
+        return bool(len(generators) or self.left_tasks())
+
+    def left_tasks(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks that are not over."""
+        if self.get_task_factory() is not ChosenLoop._numbered:
+            return super().left_tasks()  # what the program's own makes may have begun without a step here
+        return {task for task in list(self._executor.names.tasks) if not task.done()}
 
     def only(self, call: Callable[[], object]) -> bool:
         """Say whether only kernels could come next."""
