@@ -17,7 +17,7 @@ from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host
 from tests.widgets.pictures import keep
-from tests.widgets.traces import double_buffering, record, two_bursts
+from tests.widgets.traces import double_buffering, two_bursts
 
 pytestmark = pytest.mark.slow
 
@@ -49,25 +49,6 @@ def test_thin_shapes_have_gaps(host: Host) -> None:
     assert {kind for kind, _ in thin} == {Kind.RECORD} and all(gaps == list(GAPS["falling"]) for _, gaps in thin)
     assert shown.get("view.rects.filter((r) => r.width >= 4).every((r) => r.gaps.length === 0)")
     assert widget.to_svg().count("data-gap") == len(thin)
-
-
-def test_what_failed_at_once_is_named_beside_it(host: Host) -> None:
-    """A failed launch that took no time has its name beside it where nothing else stands, once where several lie."""
-    failed = {"status": Status.FAILED, "name": "square"}
-    micro = (
-        record(1, Kind.COPY_H2D, 1, 0, 100),
-        record(2, Kind.LAUNCH, 1, 100, 100, **failed),
-        record(3, Kind.COPY_D2H, 1, 100, 100, status=Status.SKIPPED),
-        record(4, Kind.LAUNCH, 2, 100, 100, **{**failed, "name": "cube"}),
-        record(5, Kind.COPY_H2D, 2, 101, 200),
-        record(6, Kind.COPY_H2D, 1, 400, 500),
-    )
-    nano = (each._replace(started_ns=each.started_ns // 1000, finished_ns=each.finished_ns // 1000) for each in micro)
-    widget = Timeline(Trace(tuple(nano)))  # so short that nothing is gathered
-    shown = host.show(widget)
-    shown.until("view.rects.length > 0")
-    assert shown.get("view.beside") == ["! square"]
-    assert re.findall("! [a-z ]+", widget.to_svg()) == ["! square"]
 
 
 def test_a_click_selects_in_all_widgets(host: Host) -> None:

@@ -25,7 +25,6 @@ MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
 MOST_PINS: Final = 8  # rows that stay at the top
 PINNED: Final = -2  # what these have instead of a device
 MOST_ARROWS: Final = 300  # of the longest waits
-MOST_NAMED: Final = 100  # of what failed that is named beside it; the newest
 EXACT: Final = 100_000  # records that figures are computed of; the newest in view
 EXACT_LIVE: Final = 1000  # the same while records come, where the time is the driver's
 ON_PATH: Final = 10_000  # records that the critical path is looked for in
@@ -68,7 +67,7 @@ class Timetable:
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
         columns = self._shape_columns(shapes, book.hosts[shown]) | self._arrow_columns(span, place)
-        columns |= self._path_columns(path, place) | _beside(columns, span[1] - feed.origin_ns)
+        columns |= self._path_columns(path, place)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
             "rows": [self._row(rows[number], folded, number in pinned) for number in shown],
@@ -309,24 +308,6 @@ def _newest_in(records: Columns, span: tuple[int, int], most: int) -> Column:
         if len(inside) >= most or first == 0:
             break
     return inside[-most:]
-
-
-def _beside(columns: dict[str, Column], last: int) -> dict[str, Column]:
-    """Return the indices of single shapes that failed, and until when nothing else begins on the row of each.
-
-    Where one is too narrow for its name, that stands there. `last`: the end of the window.
-    """
-    failed = np.flatnonzero(columns["failed"])
-    failed = failed[columns["count"][failed] == 1][-MOST_NAMED:]
-    until = np.full(len(failed), last, np.int64)
-    if len(failed):
-        row, start = columns["row"].astype(np.int64), columns["start"]
-        order = np.lexsort((start, row))
-        for number, at in enumerate(failed.tolist()):
-            own = start[order[slice(*np.searchsorted(row[order], [row[at], row[at] + 1]))]]
-            later = int(np.searchsorted(own, columns["end"][at], side="right"))
-            until[number] = own[later] if later < len(own) else last
-    return {"beside": failed.astype(np.int32), "until": until}
 
 
 def _thinned(columns: dict[str, Column], counted: Column) -> str:

@@ -198,21 +198,6 @@ function drawShapes(view, c, x, places) {
   }
 }
 
-// What failed and is too narrow for its name has it beside it, up to the next shape on its row.
-function drawBeside(view, c, x, places) {
-  const {row, start, end, kind, name, beside, until} = view.scene.columns, right = view.width - RIGHT, taken = [];
-  view.beside = [];
-  for (let number = 0; number < beside.length; number++) {
-    const i = beside[number], from = x(start[i]), to = Math.max(from + 1.5, x(end[i])) + 3;
-    const label = `! ${view.texts[name[i]] || view.table.kinds[kind[i]][0]}`;
-    if (to - from >= 17 || from < Math.max(edgeOf(view), taken[row[i]] ?? 0)) continue;
-    if (Math.min(right, x(until[number])) - to < c.measureText(label).width) continue;
-    view.write(label, to, places[row[i]] + ROW / 2, right - to);
-    taken[row[i]] = to + c.measureText(label).width;
-    view.beside.push(label);
-  }
-}
-
 function drawArrows(view, c, x, places) {
   const {arrow_from: tail, arrow_to: head, arrow_start: start, arrow_end: end, arrow_seq: seq, arrow_cause: cause}
     = view.scene.columns;
@@ -256,7 +241,6 @@ function draw(view, c) {
   c.rect(edgeOf(view) - 2, 0, view.width - edgeOf(view), bottom);
   c.clip();
   drawShapes(view, c, x, places);
-  drawBeside(view, c, x, places);
   drawArrows(view, c, x, places);
   outlineMarks(view);
   drawPath(view, x, places);

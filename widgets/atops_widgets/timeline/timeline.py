@@ -167,7 +167,6 @@ def _draw(
     places: list[MarkPlace] = []
     for shape in scene.rows(*SHAPE):
         places.append(_shape(drawing, shape, tops, x_of, texts, width - 8.0))
-    _name_failed(drawing, scene, places, texts, lambda at: min(width - 8.0, x_of(at)))
     for row, start, end in (each.values() for each in scene.rows("path_row", "path_start", "path_end")):
         if row >= 0:
             drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, x_of(end) - x_of(start)), 3, "path")
@@ -186,20 +185,6 @@ def _draw(
     below = drawing.legend(told["kinds"], bottom + 10)
     say = sentence(marks) or str(told["say"])
     return drawing.finish(drawing.lines(8, below, say) + 4, say)
-
-
-def _name_failed(
-    drawing: Drawing, scene: Scene, places: Sequence[MarkPlace], texts: list[str], x_of: Callable[[float], float]
-) -> None:
-    """Write the names of what failed and is too narrow for them beside it, up to the next shape on its row."""
-    taken: dict[float, float] = {}
-    for index, until in (each.values() for each in scene.rows("beside", "until")):
-        _, x, top, width, height = places[index]
-        label = f"! {texts[scene.columns['name'][index]] or NAMES[int(scene.columns['kind'][index])]}"
-        begin = x + width + 3
-        if width < LETTERED and x >= taken.get(top, 0.0) and x_of(until) - begin >= 7.0 * len(label):
-            drawing.text(begin, top + height / 2, label, "ink")
-            taken[top] = begin + 7.0 * len(label)
 
 
 def _spots(places: Sequence[MarkPlace]) -> dict[int, tuple[float, float]]:
