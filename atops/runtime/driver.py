@@ -20,7 +20,7 @@ from atops.device.topology import Topology
 from atops.runtime.board.current_device import DEFAULT, chosen_board, enter, leave
 from atops.runtime.core.future import InProcess
 from atops.runtime.driver_board import DEFAULT_LOCK, Board, Closing
-from atops.runtime.executors.executor import SCHEDULED, Executor
+from atops.runtime.executors.executor import Executor
 from atops.runtime.races.report import CLOSED, OFF, Report
 
 if TYPE_CHECKING:
@@ -215,8 +215,6 @@ def current_board() -> Board:
 
 
 def _default_board() -> Board:
-    for refuse in SCHEDULED[:]:
-        refuse()
     if DEFAULT and DEFAULT[0].closed is None:
         return DEFAULT[0]
     with DEFAULT_LOCK:

@@ -227,39 +227,6 @@ def test_threads_that_were_there_before_wake_nothing_of_a_run():
     assert report.failure is not None and report.failure.kind == "deadlock", report
 
 
-def test_a_thread_of_the_program_has_no_other_driver():
-    """It is refused where it has none of its own; a thread that was there before has the process-wide one."""
-
-    def work() -> None:
-        with suppress(AtopsError):  # the run fails all the same
-            atops.current_driver()
-
-    async def main() -> None:
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-
-    report = atops.check(main, 5)
-    assert report.failure is not None and "IllegalState" in report.failure.text, report
-    asked, answered = threading.Event(), threading.Event()
-
-    def answer() -> None:
-        asked.wait(60)
-        found.append(atops.current_driver())
-        answered.set()
-
-    async def ask() -> None:
-        asked.set()
-        answered.wait(60)
-
-    found: list[atops.Driver] = []
-    before = threading.Thread(target=answer)
-    before.start()
-    assert atops.check(ask, 2)
-    before.join()
-    assert found == [atops.default_driver()]
-
-
 def test_a_schedule_that_was_not_made_small_is_printed_in_part():
     """Of thousands of forced choices the first are shown; all are in the report."""
 

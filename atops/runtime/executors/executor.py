@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
     from atops.runtime.driver_board import Board
 
-__all__ = (
-    "HERE", "NOTHING", "SCHEDULED", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter",
-    "Touches",
-)  # fmt: skip
+__all__ = ("HERE", "NOTHING", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Touches")
 
 Step = Callable[[], object]
 NOTHING = bool  # C code that does nothing
-SCHEDULED: list[Step] = []  # of each run under a schedule: refuses a thread that began in it
 
 
 class Lane(str):

@@ -12,7 +12,6 @@ import threading
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Container, Coroutine, Iterable
-from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from itertools import islice, starmap
@@ -26,7 +25,7 @@ from atops.base.footprint import RUNTIME
 from atops.base.schedule_string import schedule_string
 from atops.base.waiting.asyncio_loop import OWN_CALLBACKS
 from atops.runtime.executors.cycle_collector import COLLECT
-from atops.runtime.executors.executor import HERE, SCHEDULED, Lane, LaterStep, Step
+from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
 from atops.runtime.executors.inline import ENDLESS, InlineExecutor
 from atops.runtime.executors.inline_loop import InlineLoop
 from atops.runtime.executors.standing import OtherThreads, no_way_on, told_waits
@@ -69,8 +68,6 @@ class ScheduledExecutor(InlineExecutor):
         self._others = 0  # steps that were no kernel's
         super().__init__(None, clock)
         self.threads = OtherThreads(threading.active_count())
-        self._before = frozenset(threading.enumerate())
-        SCHEDULED.append(self.check_thread)
         self.sees_rest = True
 
     def said(self) -> Callable[[], str]:
@@ -82,7 +79,6 @@ class ScheduledExecutor(InlineExecutor):
         """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
         if self._over:
             return
-        self._let_threads_be()
         self.gave_up, self.refusal = self.refusal, None
         ended = getattr(self.log.chooser, "ended", None)
         if ended is not None:
@@ -192,7 +188,6 @@ class ScheduledExecutor(InlineExecutor):
     def close(self) -> None:
         """Drop what is queued. Idempotent."""
         super().close()
-        self._let_threads_be()
         agenda = self.agenda
         agenda.drop_all([(str(name[0]),) for name in agenda.names if name[0] in KERNELS or name[0] in (STEP, STREAM)])
 
@@ -310,15 +305,6 @@ class ScheduledExecutor(InlineExecutor):
             if not self._over:
                 self.refusal = IllegalState(str(error))
             raise
-
-    def check_thread(self) -> None:
-        """As `check_caller`, for a thread that has no driver of its own and began while this run went on."""
-        if self.foreign and threading.current_thread() not in self._before:
-            self.check_caller()
-
-    def _let_threads_be(self) -> None:
-        with suppress(ValueError):  # it did before
-            SCHEDULED.remove(self.check_thread)
 
     def refuse_thread(self, name: str) -> IllegalState:
         """End the run because another thread uses its loop, and return the error for that thread, too."""
