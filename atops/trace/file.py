@@ -203,12 +203,14 @@ def _trace(content: dict[str, Any]) -> Trace:
         for field, (name, members) in TABLES.items()
         if name in content
     }
+    if not isinstance(content["names"], list) or not isinstance(content["notes"], dict):
+        raise ValueError("names are no list, or notes no object")
     tables["name"] = _texts(content["names"])
     names = TraceNames(
         devices=dict(zip(*_named(content["devices"], 1), strict=True)),
         streams=dict(zip(*_named(content["streams"], 2), strict=True)),
         notes=dict(zip(_texts(content["notes"]), _texts(content["notes"].values()), strict=True)),
-        sites={number: _place(*place) for number, *place in content.get("sites", ())},
+        sites={_integers([number], 1)[0]: _place(*place) for number, *place in content.get("sites", ())},
         callers={row[0]: row[1] for row in (_integers(row, 2) for row in content.get("callers", ()))},
         capacities={(row[0], row[1]): row[2] for row in (_integers(row, 3) for row in content.get("capacities", ()))},
     )

@@ -39,6 +39,9 @@ __global__ void which(int *x) { x[0] = 1; }
 __global__ void which(float *x) { x[0] = 2; }
 template <class T> __global__ void twice(T *x) { x[0] *= 2; }
 template <class T> void twice_by_pointer(T *d) { auto kernel = twice<T>; kernel<<<1, 1>>>(d); }
+template <class T> __global__ __cooperative__ void met(T *x) { __syncblocks(); if (blockIdx.x == 1) x[0] += 5; }
+template <class T> void met_by_pointer(T *d) { auto kernel = met<T>; kernel<<<2, 1>>>(d); }
+void of_the_host(int *x) { x[0] = 42; }
 template <void (*kernel)(unsigned *, unsigned)> void constant(unsigned *d) { kernel<<<1, 1>>>(d, 1); }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
@@ -53,8 +56,11 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         topsMemcpy(h, d, sizeof h, topsMemcpyDeviceToHost); printf("%u%u%u%u%u\\n", h[0], h[1], h[2], h[3], h[4]);
         twice_by_pointer(d + 4); twice_by_pointer(d + 4);
         topsMemcpy(h, d + 4, 4, topsMemcpyDeviceToHost); printf("%u\\n", h[0]);
+        met_by_pointer(d + 4); topsMemcpy(h, d + 4, 4, topsMemcpyDeviceToHost); printf("%u\\n", h[0]);
         auto none = reinterpret_cast<void (*)(int *)>(&printf); none<<<1, 1>>>(nullptr);
-        puts(topsGetErrorName(topsGetLastError()));""", "12345\n20\ntopsErrorInvalidHandle\n", 0,
+        puts(topsGetErrorName(topsGetLastError()));
+        none = of_the_host; none<<<1, 1>>>((int *)d); puts(topsGetErrorName(topsGetLastError()));""",
+        "12345\n20\n25\ntopsErrorInvalidHandle\ntopsErrorInvalidHandle\n", 0,
     ),
     "kernels of one name": (
         """float h, *d; topsMalloc(&d, sizeof h); which<<<1, 1>>>(d);

@@ -126,6 +126,8 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a label that is no text": (lambda c: c["streams"][0].__setitem__(2, 7), "damaged"),
     "a note that is no text": (lambda c: c["notes"].__setitem__("why", 7), "damaged"),
     "a count that is no number": (lambda c: c.__setitem__("dropped", "3"), "damaged"),
+    "names that are one text": (lambda c: c.__setitem__("names", "fill"), "damaged"),
+    "a place of no number": (lambda c: c["sites"][0].__setitem__(0, "x"), "1 integers"),
     "a use that is no list": (lambda c: c["uses"].append(7), "damaged"),
     "a use of a text": (lambda c: c["uses"][0].__setitem__(3, "100"), "4 integers"),
     "a place that is none": (lambda c: c["sites"][0].__setitem__(2, "seven"), "is no place"),

@@ -21,6 +21,7 @@ __all__ = (
 NO_POINTER: Final = {Result.InvalidDevicePointer: Result.InvalidHandle}
 NO_EVENT: Final = {Result.InvalidHandle: Result.InvalidValue, Result.MapFailed: Result.InvalidValue}
 
+
 def _bytes(handle: object, kind: type[hipIpcMemHandle_t] | type[hipIpcEventHandle_t]) -> bytes:
     """Return the bytes of a handle: of the struct, or as they came from another process."""
     data = handle.reserved if isinstance(handle, kind) else handle

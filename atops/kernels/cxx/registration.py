@@ -66,7 +66,9 @@ class Rewritten:
     main: bool = False  # a function that runs as a program
 
 
-def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable], main: bool = False) -> str:
+def registration(
+    kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable], templates: Sequence[CxxKernel], main: bool
+) -> str:
     """Return the tables by which the module tells what it has, and how its program is run, if it is one."""
     expanded = "".join(map(_expanded, kernels))
     rows = "".join(
@@ -80,15 +82,20 @@ def registration(kernels: Sequence[CxxKernel], variables: Sequence[CxxVariable],
         'extern "C" __attribute__((visibility("default"))) const atops::Module *atops_module() {\n'
         "static const atops::Module module = {atops::VERSION, atops::attach, atops::slots, atops_kernels, "
         f"{len(kernels)}, atops_variables, {len(variables)}}};\nreturn &module;\n}}\n"
-        + (_functions(kernels) + PROGRAM if main else "")
+        + (_functions(kernels, templates) + PROGRAM if main else "")
     )
 
 
-def _functions(kernels: Sequence[CxxKernel]) -> str:
-    """Return the table of the kernels' functions, by whose addresses host code launches them, too."""
+def _functions(kernels: Sequence[CxxKernel], templates: Sequence[CxxKernel]) -> str:
+    """Return the table of the kernels' functions, by whose addresses host code launches them, too.
+
+    Those that templates make are in no table: of these there are the names of the templates, cooperative ones marked.
+    """
     addresses = "".join(f"reinterpret_cast<const void *>({_address(each)}), " for each in kernels)
     table = f"extern const void *const atops_functions[] = {{{addresses}nullptr}};\n"
-    return f'extern "C" {{ __attribute__((visibility("default"))) {table}}}\n'
+    names = " ".join(f"{each.name.removeprefix('::')}{'!' * each.cooperative}" for each in templates)
+    named = f'extern const char *const atops_templates = "{names}";\n'
+    return "".join(f'extern "C" {{ __attribute__((visibility("default"))) {each}}}\n' for each in (table, named))
 
 
 def _spelled(kernel: CxxKernel) -> str:

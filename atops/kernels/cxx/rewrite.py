@@ -68,7 +68,7 @@ def rewrite(
     for name, (file, line) in found.undefined.items():
         plain = name.removeprefix("::")
         found.faults.append(Fault(f"{plain} is declared extern, and not defined in this text", file, line))
-    pieces.append(registration(found.kernels, found.variables, found.main))
+    pieces.append(registration(found.kernels, found.variables, list(found.templates.values()), found.main))
     found.text = "".join(pieces)
     return found
 

@@ -63,7 +63,7 @@ NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demang
 _DEFINED_LATER = ("atops_", "__tsan_", "__wrap_", "__real_")  # by the runtime, when the module is loaded
 BOM = "\ufeff"  # which some editors put in front of a text
 # Texts for the chip are of C++17 or before: what was deprecated or taken away since is right there.
-AS_BEFORE = ("-Wno-deprecated", "-Wno-register")
+AS_BEFORE = ("-Wno-deprecated", "-Wdeprecated-declarations", "-Wno-register")
 ALSO_BEFORE = ("-Wno-volatile", "-Wno-comma-subscript", "-Wno-deprecated-enum-enum-conversion",
                "-Wno-deprecated-enum-float-conversion")  # g++, where -Wno-deprecated means less
 PROGRAMS = ("-fexceptions", "-frtti", "-pthread")  # what host code may have and a kernel has not

@@ -141,12 +141,17 @@ class KernelLane:
         self._thread = me = get_ident()
         try:
             while last or first or second:
-                # As `Ready` does, but in the usual case without its frames: no other thread takes anything.
-                task = last.popleft() if last and not first and not second else ready.take()
+                # As `Ready` does, but in the usual case without its frames.
+                try:
+                    task = last.popleft() if last and not first and not second else ready.take()
+                except IndexError:
+                    task = None
+                if task is None:
+                    break  # another thread, which has taken its place, was quicker
                 if self._waiters:
                     self._wake()
-                if task.step(budget) is AGAIN:  # type: ignore[union-attr]  # there was one
-                    ready.put_back(task, task.priority)  # type: ignore[arg-type, union-attr]  # as above
+                if task.step(budget) is AGAIN:
+                    ready.put_back(task, task.priority)
                 if self._thread != me:
                     break  # another thread has taken its place
         finally:

@@ -55,10 +55,15 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
     ) -> ProgramKernel:  # fmt: skip
         return _kernel_at(loaded, name, enter, sizes, pointers, cooperative)
 
+    templates = _templates(loaded)
+
     @cache
-    def name_at(address: int) -> str:
+    def made_at(address: int) -> tuple[str, bool] | None:
+        """Return the name of the kernel at an address that a template has made, and whether it is cooperative."""
         place = loaded.module.place_of([address])
-        return f"kernel at {address:#x}" if place is None else place[0].removeprefix("void ").partition("(")[0]
+        name = "" if place is None else place[0].removeprefix("void ").partition("(")[0]
+        cooperative = templates.get(name.partition("<")[0])
+        return None if cooperative is None else (name, cooperative)
 
     def launch(
         name: bytes | None, cooperative: int, enter: int, places: Any, sizes: Any, pointers: Any, count: int, grid: Any,
@@ -70,8 +75,8 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
             found = words_at(places[count - 1], 1)[0]
             if (own := FUNCTIONS.get(found)) is not None:
                 found, each = own, each[:-1]
-            elif loaded.module.text_low <= found < loaded.module.text_high:  # one that a template has made
-                found = kernel(name_at(found), enter, each, (*flags[:-1], False), False)
+            elif loaded.module.text_low <= found < loaded.module.text_high and (made := made_at(found)) is not None:
+                found = kernel(made[0], enter, each, (*flags[:-1], False), made[1])
         else:
             found = kernel(name.decode(), enter, each, flags, bool(cooperative))
         data = _bytes_at(places[: len(each)], each)
@@ -79,6 +84,12 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
             tops.topsLaunchKernel(found, _dims(grid[0]), _dims(block[0]), [data], shared, stream or 0)
 
     return launch
+
+
+def _templates(loaded: Loaded) -> dict[str, bool]:
+    """Return the names of the program's templates of kernels, and whether these are cooperative."""
+    names = ctypes.c_char_p.in_dll(loaded.module.library, "atops_templates").value or b""
+    return {each.rstrip("!"): each.endswith("!") for each in names.decode().split()}
 
 
 def _pointers(kinds: Sequence[ParameterRow]) -> list[bool]:
