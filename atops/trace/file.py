@@ -245,10 +245,12 @@ def _read(kind: type[Row], rows: Iterable[Sequence[object]], tables: Mapping[str
 
 
 def _texts(values: Iterable[object]) -> list[str]:
-    found = list(values)
-    if any(type(each) is not str for each in found):
-        raise ValueError(f"{next(each for each in found if type(each) is not str)!r} is no text")
-    return found  # type: ignore[return-value]  # looked at above
+    found: list[str] = []
+    for each in values:
+        if not isinstance(each, str):
+            raise ValueError(f"{each!r} is no text")
+        found.append(each)
+    return found
 
 
 def _named(rows: Iterable[Sequence[object]], count: int) -> tuple[list[Any], list[str]]:
