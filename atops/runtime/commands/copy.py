@@ -283,7 +283,7 @@ def _observed(
 class _Turn(CopyJob):
     """The turn of one copy: first in its bundle's share of the engines, if that has one, then with the device's."""
 
-    __slots__ = ("_action", "_done", "_engines", "_item", "_place", "_share", "_takes")
+    __slots__ = ("_action", "_done", "_engines", "_item", "_place", "_takes")
 
     def __init__(
         self,
@@ -297,20 +297,20 @@ class _Turn(CopyJob):
     ) -> None:
         super().__init__(item.queue.priority, item.seq, direction)
         self._item, self._action, self._done, self._takes = item, action, done, takes
-        self._engines, self._share = engines, share
-        self._place = None if share is None else _Place(self, engines)
+        self._engines = engines
+        self._place = None if share is None else _Place(self, engines, share)
 
     def waits(self) -> bool:
         """Say whether it has to wait for an engine or for the link: a snapshot."""
-        engines, share = self._engines, self._share
-        return engines.full or not engines.quiet(self.direction) or (share is not None and share.full)
+        engines, place = self._engines, self._place
+        return engines.full or not engines.quiet(self.direction) or (place is not None and place.share.full)
 
     def request(self) -> None:
         """Start the copy now or when its turn comes."""
-        if self._share is None or self._place is None:
+        if (place := self._place) is None:
             self._engines.request(self)
         else:
-            self._share.request(self._place)
+            place.share.request(place)
 
     @property
     def made_for(self) -> Name:
@@ -349,13 +349,14 @@ class _Turn(CopyJob):
         First the engine: the next copy must not find the link held by one of which it was told that it is over. Last
         the less urgent ones, once the next command of the stream had its chance.
         """
-        self._engines.give_back(self)
-        if self._share is not None and self._place is not None:
-            self._share.give_back(self._place)
+        engines, place = self._engines, self._place
+        engines.give_back(self)
+        if place is not None:
+            place.share.give_back(place)
         self._done(error)
-        self._engines.give_later()
-        if self._share is not None:
-            self._share.give_later()
+        engines.give_later()
+        if place is not None:
+            place.share.give_later()
 
     def cancel(self, error: AtopsError) -> None:
         """Have the command fail, unless the copy has started."""
@@ -364,23 +365,24 @@ class _Turn(CopyJob):
 
     def _withdraw(self) -> bool:
         """Forget a copy that has not started. Returns False when it has."""
-        if self._share is not None and self._place is not None and self._share.withdraw(self._place):
+        place = self._place
+        if place is not None and place.share.withdraw(place):
             return True
         if not self._engines.withdraw(self):
             return False
-        if self._share is not None and self._place is not None:
-            self._share.release(self._place)
+        if place is not None:
+            place.share.release(place)
         return True
 
 
 class _Place(CopyJob):
     """The place of a copy in its bundle's share of the engines: once it has that, it asks for an engine."""
 
-    __slots__ = ("_engines", "_turn")
+    __slots__ = ("_engines", "_turn", "share")
 
-    def __init__(self, turn: _Turn, engines: CopyEngines) -> None:
+    def __init__(self, turn: _Turn, engines: CopyEngines, share: CopyEngines) -> None:
         super().__init__(turn.priority, turn.ticket, Direction.NONE)
-        self._turn, self._engines = turn, engines
+        self._turn, self._engines, self.share = turn, engines, share
 
     def start(self) -> None:
         """Ask for an engine."""

@@ -147,11 +147,11 @@ def _stand(item: Completion) -> None:
 
 def _tell_uses(item: Completion) -> None:
     """Tell what memory a command uses, if its trace record does not."""
-    command = item.command
-    uses = ROWS[command.__class__].uses
-    if uses is nothing:
-        return
     try:
+        command = item.command
+        uses = ROWS[command.__class__].uses
+        if uses is nothing:
+            return
         for device, offset, size in uses(command):
             item.queue.board.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end the drain; the command fails with it
