@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -34,7 +34,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from atops.base.errors import IllegalState
 from atops.base.locks import fork_safe
@@ -45,6 +45,8 @@ __all__ = (
     "NativeModule", "Operand", "Pad", "ParameterRow", "Range", "Run", "Transfer", "VariableRow", "how_loading_ends",
     "load_module", "private_ranges", "runtime_library",
 )  # fmt: skip
+
+T = TypeVar("T")
 
 VERSION = 11
 MOST_DIMENSIONS = 8
@@ -185,7 +187,10 @@ def runtime_library() -> ctypes.CDLL:
     with _loading:
         if not _loaded:
             toolchain = find_toolchain()
-            library = ctypes.CDLL(str(_built(toolchain)), mode=ctypes.RTLD_GLOBAL)  # modules call atops_place
+            library = _use(
+                _built(toolchain), lambda: _built(toolchain),
+                lambda path: ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL),  # modules call atops_place
+            )  # fmt: skip
             if library.atops_version() != VERSION:
                 raise IllegalState(f"the native runtime is of version {library.atops_version()}; expected {VERSION}")
             library.atops_run.argtypes = (c_void_p,)  # of a Run: to make that takes half as long as an empty one
@@ -228,6 +233,17 @@ def _built(toolchain: Toolchain) -> Path:
         return keep(key, made)
 
 
+def _use(path: Path, again: Callable[[], Path] | None, use: Callable[[Path], T]) -> T:
+    """Use a kept file; it is made again where it was removed meanwhile: what is kept has a size."""
+    while True:
+        try:
+            return use(path)
+        except OSError:
+            if again is None or path.exists():
+                raise
+            path = again()
+
+
 class NativeModule:
     """A loaded module: its kernels and variables. It stays loaded as long as this object is there.
 
@@ -235,24 +251,31 @@ class NativeModule:
     what they begin with, and no kernel is run.
     """
 
-    def __init__(self, path: Path, places: Sequence[int] | None = None) -> None:
-        """Load it, and let it know the runtime."""
+    def __init__(
+        self, path: Path, places: Sequence[int] | None = None, again: Callable[[], Path] | None = None
+    ) -> None:  # fmt: skip
+        """Load it, and let it know the runtime. `again` makes its file anew, where that was removed meanwhile."""
         runtime = runtime_library()
         self.path = path
+        self._again = again
         self._lines: dict[int, list[tuple[str, str, int]]] = {}
         if places is None:
-            self._load(runtime, path)
+            self.path = _use(path, again, lambda path: self._load(runtime, path))
             return
         table = (c_void_p * len(places))(*places)
         runtime.atops_prepare(table)
         try:
             with tempfile.TemporaryDirectory() as folder:  # one file is loaded once only
-                self._load(runtime, Path(shutil.copy(path, folder)))
+                self._load(runtime, Path(_use(path, again, lambda path: shutil.copy(path, folder))))
         finally:
             runtime.atops_prepare(None)
         weakref.finalize(self, _unload, self.library._handle).atexit = False
 
-    def _load(self, runtime: ctypes.CDLL, path: Path) -> None:
+    def on(self, places: Sequence[int]) -> NativeModule:
+        """Return a copy of it whose variables lie at `places`."""
+        return load_module(self.path, places, self._again)
+
+    def _load(self, runtime: ctypes.CDLL, path: Path) -> Path:
         self.library = ctypes.CDLL(str(path))
         entry = self.library.atops_module
         entry.restype = POINTER(ModuleRow)
@@ -264,6 +287,7 @@ class NativeModule:
         self.text_low, self.text_high, self.text_offset = _text_of(path)
         code = path.read_bytes()
         self.library_heap = 2 * any(name in code for name in FREES_ITSELF) or int(NEW in code)
+        return path
 
     def line_of(self, counters: Sequence[int]) -> str:
         """Return "file:line" of the first instruction that is of the program's own lines; empty where none is."""
@@ -289,6 +313,8 @@ class NativeModule:
         self._lines.update((each, []) for each in new)
         inside = [each for each in new if self.text_low <= each < self.text_high]
         distance = self.text_low - self.text_offset
+        if inside and self._again is not None and not self.path.exists():
+            self.path = self._again()
         found = _lines_at(self.path, [each - distance for each in inside])
         self._lines.update((offset + distance, lines) for offset, lines in found.items())
 
@@ -352,11 +378,11 @@ def private_ranges(writable: bool = False) -> list[tuple[int, int]]:
 
 def _text_of(path: Path) -> tuple[int, int, int]:
     """Return where the code of a loaded library lies, and how far from the library's beginning it begins."""
-    name, base = str(path), 0
+    names, base = (str(path), f"{path} (deleted)"), 0  # it was loaded before, and is another file now
     with open("/proc/self/maps") as file:
         for line in file:
             fields = line.split(maxsplit=5)
-            if len(fields) == 6 and fields[5].strip() == name:
+            if len(fields) == 6 and fields[5].strip() in names:
                 start, _, end = fields[0].partition("-")
                 base = base or int(start, 16)
                 if "x" in fields[1]:
@@ -416,7 +442,9 @@ def how_loading_ends(path: Path) -> tuple[str, tuple[str, int] | None]:
     return f"ended with {signal.Signals(-code).name}", next(iter(own), None)
 
 
-def load_module(path: Path, places: Sequence[int] | None = None) -> NativeModule:
-    """Return the module of a file that was built before, its variables at `places`."""
+def load_module(
+    path: Path, places: Sequence[int] | None = None, again: Callable[[], Path] | None = None
+) -> NativeModule:  # fmt: skip
+    """Return the module of a file that was built before, its variables at `places`; `again` builds it anew."""
     with _loading:
-        return NativeModule(path, places)
+        return NativeModule(path, places, again)

@@ -1,7 +1,8 @@
 """The C++ compiler: which one it is, how it is called, and where its results are kept.
 
 Results are kept in a folder of the user's own (mode 0700), named after a digest of all that they depend on. Each has
-the digest of its bytes beside it, which is compared before the result is loaded.
+the digest of its bytes beside it, which is compared before the result is loaded. The folder has a size: those that were
+not used for longest are removed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -27,6 +30,14 @@ __all__ = ("FLAGS", "Kept", "Toolchain", "cache_folder", "find_toolchain", "keep
 
 NAMED = "ATOPS_CXX"  # in the environment: the compiler to use
 FOLDER = "ATOPS_CACHE"  # in the environment: where results are kept
+SIZE = "ATOPS_CACHE_SIZE"  # in the environment: of how many bytes they may be
+DEFAULT_SIZE = "1G"
+_SIZE = re.compile(r"(\d+)([kMG]?)")
+_UNITS = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
+# Each of some 16 results that are kept lets the folder be counted, by its key: counting takes as long as a compiler's
+# preprocessing where there are 30,000.
+COUNTED = ("0",)
+LEFT = 0.8  # of the size, once results are removed
 SECONDS = 300  # that a compiler may take
 NEED_GCC = 11  # concepts and class types as template arguments
 
@@ -204,13 +215,20 @@ def kept(key: str) -> Kept | None:
         return None  # what it leads to may be written by others
     try:
         digest, _, notes = path.with_suffix(".sum").read_text().partition("\n")
-        return Kept(path, notes) if _digest(path.read_bytes(), notes) == digest else None
+        if _digest(path.read_bytes(), notes) != digest:
+            return None
+        os.utime(path)  # it is used now
+        return Kept(path, notes)
     except (OSError, UnicodeDecodeError):
         return None
 
 
 def keep(key: str, made: Path, notes: str = "") -> Path:
-    """Keep a result under a key: written aside and renamed, so that nothing sees a half of it."""
+    """Keep a result under a key: written aside and renamed, so that nothing sees a half of it.
+
+    Raises IllegalState for a size in the environment that is none.
+    """
+    size = _most_bytes()
     path, data = cache_folder() / f"{key}.so", made.read_bytes()
     about = f"{_digest(data, notes)}\n{notes}".encode()
     for target, content in ((path, data), (path.with_suffix(".sum"), about)):
@@ -222,7 +240,47 @@ def keep(key: str, made: Path, notes: str = "") -> Path:
             except OSError:
                 os.unlink(file.name)
                 raise
+    if size and key.startswith(COUNTED):
+        _trim(path.parent, size)
     return path
+
+
+def _most_bytes() -> int:
+    """Return how many bytes results may have together; 0 for any number."""
+    given = os.environ.get(SIZE) or DEFAULT_SIZE
+    if (found := _SIZE.fullmatch(given)) is None:
+        raise IllegalState(f"{SIZE} is {given!r}; expected a number of bytes such as 500M or 2G, or 0 for any number")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _trim(folder: Path, size: int) -> None:
+    """Remove the results that were not used for longest, where all of them have more bytes than `size`.
+
+    Other processes may use, write and remove results meanwhile: what is gone counts as removed, a result of which one
+    file is left is none (`kept`), and one that is loaded stays loaded.
+    """
+    results: dict[str, list[str]] = {}
+    used: dict[str, float] = {}
+    sizes: dict[str, int] = {}
+    with os.scandir(folder) as entries:
+        for each in entries:
+            with suppress(OSError):
+                seen = each.stat(follow_symlinks=False)
+                key = each.name.partition(".")[0]
+                results.setdefault(key, []).append(each.path)
+                used[key] = max(used.get(key, 0.0), seen.st_mtime)
+                sizes[key] = sizes.get(key, 0) + seen.st_size
+    total = sum(sizes.values())
+    for key in sorted(used, key=used.__getitem__) if total > size else ():
+        if total <= LEFT * size:
+            break
+        with suppress(OSError):
+            if max(os.lstat(path).st_mtime for path in results[key]) > used[key]:
+                continue  # it was used meanwhile
+        for path in results[key]:
+            with suppress(OSError):
+                os.unlink(path)
+        total -= sizes[key]
 
 
 def _digest(data: bytes, notes: str) -> str:

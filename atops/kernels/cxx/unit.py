@@ -82,8 +82,10 @@ class CxxUnit:
 
     language = LANGUAGE
 
-    def __init__(self, path: Path, kernels: Sequence[CxxKernel], name: str, again: Callable[[], Path]) -> None:
-        """`again` compiles the text so that every access is seen, and returns the module's file."""
+    def __init__(
+        self, path: Path, kernels: Sequence[CxxKernel], name: str, again: Callable[[Sequence[str]], Path]
+    ) -> None:  # fmt: skip
+        """`again` compiles the text with other flags, or the same where it is kept no more; it returns the file."""
         self.path = path
         self.kernels = list(kernels)
         self.name = name
@@ -95,7 +97,7 @@ class CxxUnit:
     def execute(self) -> Definitions:
         """Return its kernels, loaded now."""
         if self._module is None:
-            self._module = load_module(self.path)
+            self._module = load_module(self.path, again=partial(self._again, OPTIMISED))
         module = LoadedModule(self._module, self.name, self.watched)
         rows = {row.name.decode(): row for row in self._module.kernels}
         made = (NativeKernel(module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
@@ -105,7 +107,8 @@ class CxxUnit:
         """Return the module whose every access is seen, compiled now if it was not yet. Raises CompilationError."""
         with self._lock:
             if self._watched is None:
-                self._watched = load_module(self._again())
+                again = partial(self._again, WATCHED)
+                self._watched = load_module(again(), again=again)
             return self._watched
 
 
@@ -127,15 +130,16 @@ def read_cxx(
     if found is None:
         return None
     kernels = [CxxKernel(each, tuple(names), *rest) for each, names, *rest in json.loads(found.notes)[0]]
-    return CxxUnit(found.path, kernels, name, partial(_watched, toolchain, source, headers, options, uses))
+    return CxxUnit(found.path, kernels, name, partial(_again, toolchain, source, headers, options, uses))
 
 
-def _watched(
-    toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, uses: Sequence[str]
+def _again(
+    toolchain: Toolchain, source: SourceText, headers: Mapping[str, str], options: CompileOptions, uses: Sequence[str],
+    flags: Sequence[str],
 ) -> Path:  # fmt: skip
-    """Return the file of the module whose every access is seen. Raises CompilationError."""
+    """Return the file of a module, compiled where it is not kept. Raises CompilationError."""
     log = DiagnosticLog()
-    found = _built(toolchain, source, headers, options, log, uses, WATCHED)
+    found = _built(toolchain, source, headers, options, log, uses, flags)
     if found is None:
         raise CompilationError("\n".join(map(str, log.errors)))
     return found.path

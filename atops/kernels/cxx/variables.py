@@ -18,7 +18,7 @@ from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.geometry import Array
 from atops.device.memory.allocation import Allocation
-from atops.device.native.library import KernelRow, NativeModule, ParameterRow, VariableRow, load_module
+from atops.device.native.library import KernelRow, NativeModule, ParameterRow, VariableRow
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable, declare
 
@@ -63,7 +63,7 @@ class LoadedModule:
         with self._lock:
             known = self._copies.get((chip, watched))
             if known is None or known[0] != places:  # the device was reset: they lie elsewhere
-                module = load_module(chosen.path, places)
+                module = chosen.on(places)
                 for row, old, span in zip(module.variables, self.rows, spans, strict=True):
                     _point(row, old, span)
                 allocations = tuple(each.allocation for each in spans if each.allocation is not None)

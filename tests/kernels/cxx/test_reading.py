@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from atops import kernels as k
+from atops.base.options import EmulatorOptions
 from atops.device.native.library import _built
 from atops.device.native.toolchain import cache_folder, find_toolchain, keep, kept
-from atops.errors import CompilationError, IllegalState
+from atops.errors import CompilationError, IllegalState, LaunchFailure
 from atops.kernels.cxx.reading import outside
 from tests.every import every
 
@@ -147,6 +150,70 @@ def test_a_result_that_cannot_be_kept_leaves_nothing(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space"):
         keep("key", made)
     assert os.listdir(tmp_path / "native") == []
+
+
+def test_what_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the folder has more bytes than it may; a result goes as a whole, and what others wrote aside with age."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    monkeypatch.setenv("ATOPS_CACHE_SIZE", "10k")
+    made = tmp_path / "made"
+    made.write_bytes(bytes(1000))
+    folder = cache_folder()
+    (folder / "tmpleft").write_bytes(bytes(1000))
+    os.utime(folder / "tmpleft", (0, 0))
+    for nth in range(8):
+        path = keep(f"1{nth}", made)  # the folder is not counted
+        os.utime(path, (nth, nth))
+        os.utime(path.with_suffix(".sum"), (nth, nth))
+    assert len(os.listdir(folder)) == 17
+    assert kept("11") is not None  # it is used now
+    monkeypatch.setenv("ATOPS_CACHE_SIZE", "0")
+    keep("0", made)
+    assert len(os.listdir(folder)) == 19
+    monkeypatch.setenv("ATOPS_CACHE_SIZE", "9000")
+    keep("00", made)
+    left = sorted({name.partition(".")[0] for name in os.listdir(folder)})
+    assert left == ["0", "00", "11", "15", "16", "17"] and len(os.listdir(folder)) == 2 * len(left)
+    assert all(kept(each) for each in left) and kept("10") is None
+    for wrong in ("many", "-1", "1.5G", "1T"):
+        monkeypatch.setenv("ATOPS_CACHE_SIZE", wrong)
+        with pytest.raises(IllegalState, match=f"ATOPS_CACHE_SIZE is '{wrong}'; expected a number of bytes"):
+            keep("2", made)
+
+
+VANISHES = """
+__device__ int calls = 0;
+__global__ void f(int *x) {
+    x[0] = ++calls;
+    if (x[1]) *(volatile int *)8 = 1;
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_file_that_was_removed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
+    """Before it is loaded, before it is copied for a device, and before its lines are read."""
+    runtime = _built(find_toolchain())
+    folder = tmp_path / "native"
+    folder.mkdir(mode=0o700)
+    for path in (runtime, runtime.with_suffix(".sum")):
+        shutil.copy2(path, folder)
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+
+    def remove() -> None:
+        for each in folder.iterdir():
+            if each.stem != runtime.stem:
+                each.unlink()
+
+    for options in (EmulatorOptions(), EmulatorOptions(detect=True)):
+        program = k.compile_source(VANISHES, "vanishes.tops")
+        remove()
+        module = program.module()
+        remove()
+        assert run("", "f", (1, 1), np.zeros(2, np.int32), module=module, options=options)[0] == 1
+        remove()
+        with pytest.raises(LaunchFailure, match=r"vanishes\.tops:5"):
+            run("", "f", (1, 1), np.ones(2, np.int32), module=module, options=options)
 
 
 TWO = """
