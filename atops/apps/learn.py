@@ -14,6 +14,7 @@ from shutil import which
 from atops.base.errors import IllegalState, InvalidValue
 from atops.lessons.grading import grade
 from atops.lessons.learner import Progress, find_source, open_lesson
+from atops.lessons.lesson import Lesson
 from atops.lessons.source import Source, sources
 
 __all__ = ("add_arguments", "main")
@@ -52,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
             return 0
         source = find_source(arguments.lesson)
         if arguments.hints:
-            print("\n".join(f"{number}. {hint}" for number, hint in enumerate(source.lesson.hints, 1)))
+            _hints(source.lesson)
         elif arguments.solution:
             print(source.lesson.solution())
         elif arguments.play:
@@ -104,6 +105,16 @@ def _copy(source: Source, text: bool, opened: bool) -> int:
         print(f"Open it: {_python()} -m jupyterlab {path}, or atops learn {source.number} --open")
         return 0
     return subprocess.run([sys.executable, "-m", "jupyterlab", str(path)]).returncode
+
+
+def _hints(lesson: Lesson) -> None:
+    """Print the hints of a lesson; those on several ways to fail under a line each that says which."""
+    groups = dict.fromkeys(lesson.hints_on.values()) or {lesson.hints: None}
+    for hints in groups:
+        if len(groups) > 1:
+            print(", ".join(kind for kind, own in lesson.hints_on.items() if own == hints) + ":")
+        for number, hint in enumerate(hints, 1):
+            print(f"{number}. {hint}")
 
 
 def _python() -> str:

@@ -14,7 +14,7 @@ grading    a learner's file judged, in a process of its own
 """
 
 from atops.lessons.learner import open_lesson
-from atops.lessons.lesson import Lesson, Question, commands, nanoseconds
+from atops.lessons.lesson import Lesson, Question, commands, given, nanoseconds
 from atops.lessons.verdict import Verdict
 
-__all__ = ("Lesson", "Question", "Verdict", "commands", "nanoseconds", "open_lesson")
+__all__ = ("Lesson", "Question", "Verdict", "commands", "given", "nanoseconds", "open_lesson")

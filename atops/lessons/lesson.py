@@ -8,10 +8,10 @@ import inspect
 import io
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from atops.checking.check import Checking
 from atops.checking.check_report import CheckReport
 from atops.checking.runner import classified
 from atops.checking.stepper import Stepper, off_loop
+from atops.device.call_site import Site, asked_at
 from atops.lessons.apart import Kept, NeverEnds, Patience, noted_unawaited
 from atops.lessons.verdict import Verdict, failed, passed, said
 from atops.runtime.profiling import Profile, profile
@@ -31,10 +32,12 @@ from atops.runtime.run import run
 if TYPE_CHECKING:
     from atops.lessons.learner import Progress
 
-__all__ = ("Lesson", "Question", "commands", "nanoseconds")
+__all__ = ("Lesson", "Question", "commands", "given", "nanoseconds")
 
 Task: TypeAlias = Any  # what the learner writes: a kernel, a coroutine function, or whatever the lesson's program calls
 Program: TypeAlias = Callable[..., Awaitable[object]]
+P = ParamSpec("P")
+R = TypeVar("R")
 PLAIN = EmulatorOptions(devices=1, arch="gcu300", seed=0, workers=1)
 STRICT = replace(PLAIN, strict=True)
 TIMED = replace(PLAIN, clock="virtual")
@@ -42,6 +45,23 @@ DRAWN = replace(TIMED, schedule="plain")  # which sees that nothing is left to r
 SECONDS = 5.0  # of computing, for one case: each takes less than one
 IDLE_SECONDS = 1.5  # of these without a step: each step takes less than a tenth of one
 STEPS = 20_000  # of one run: the longest takes less than a thousand, one that polls some 15,000
+
+# What leads on where a lesson has no hints of its own, by `Verdict.kind`.
+HINTS = {
+    "race": "The verdict names two lines that use the same bytes. Which of them has to come first, and what makes the "
+    "other one wait: a place behind it in the same stream, an event, a barrier, an `await`?",
+    "deadlock": "The verdict says who waits where. Take one of them: who was to do what it waits for, and what keeps "
+    "that one from doing it?",
+    "assertion": "The verdict says what came and what should have come. Take the smallest case, and follow one number "
+    "by hand, line by line: where does it go wrong?",
+    "exception": "The verdict names the line that raised, and says why. Mend that line first.",
+    "too slow": "Look at the picture: where does one line stand idle while another one works? Which wait of yours "
+    "keeps it there, and what for?",
+    "not the task": "The values are right. The verdict says what the device has not done for them, or how it was not "
+    "to do it: read the task again.",
+    "never ends": "The verdict names the line that is run again and again. What has to become true for it to end, and "
+    "who makes that true?",
+}
 
 
 class _Nowhere(io.TextIOBase):
@@ -83,8 +103,7 @@ class Lesson:
         program: Program,
         cases: Sequence[tuple[object, ...]],
         *,
-        hints: Sequence[str],
-        about: Sequence[str] = (),
+        hints: Sequence[str] | Mapping[str, Sequence[str]],
         schedules: int = 20,
         limit: Callable[..., float] | None = None,
         work: Callable[..., object] | None = None,
@@ -94,24 +113,28 @@ class Lesson:
         """Put together a lesson.
 
         `cases` are the arguments of the program behind the task; each is judged under `schedules` schedules, on a chip
-        of this `arch`. `hints` lead on, one after the other; a verdict has the first where the task fails in one of the
-        ways that they are `about` (see `Verdict.kind`; none given: in any way). Raises InvalidType for a program that
-        is no coroutine function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or
-        another chip.
+        of this `arch`. `hints` lead on, one after the other; where they are by kind of failure (see `Verdict.kind`), a
+        task that fails in another way gets one of `HINTS`. Raises InvalidType for a program that is no coroutine
+        function, InvalidValue for a lesson without cases or without hints, fewer schedules than one, or another chip.
         """
         if not inspect.iscoroutinefunction(program):
             raise InvalidType(f"the program of a lesson is {program!r}; expected a coroutine function (task, *case)")
-        if not cases or not hints:
+        by_kind = hints if isinstance(hints, Mapping) else {}
+        if not cases or not hints or not all(by_kind.values()):
             raise InvalidValue(f"the lesson {title!r} has {len(cases)} cases and {len(hints)} hints; give some of both")
         if type(schedules) is not int or schedules < 1:
             raise InvalidValue(f"schedules is {schedules!r}; expected a whole number, 1 or more")
         self.title, self.program, self.question = title, program, question
-        self.cases, self.hints = [tuple(case) for case in cases], tuple(hints)
-        self.about, self.schedules, self.limit, self.work = tuple(about), schedules, limit, work
+        self.cases = [tuple(case) for case in cases]
+        # Those on each kind of failure, where they are given so; `hints` are the first ones, or all there are.
+        self.hints_on = {kind: tuple(each) for kind, each in by_kind.items()}
+        self.hints = next(iter(self.hints_on.values()), tuple(hints))
+        self.schedules, self.limit, self.work = schedules, limit, work
         self._strict, self._drawn = replace(STRICT, arch=arch), replace(DRAWN, arch=arch)
         self.name = self.solved = ""  # of a lesson that is kept in a file: its name, and a solution's text
         self.progress: Progress | None = None
-        self._told = 0  # hints
+        self._told = Counter[tuple[str, ...]]()  # how many of which hints
+        self._kind = ""  # how the task failed last
 
     def check(self, task: Task) -> Verdict:
         """Judge a task: values, races, deadlocks and schedules of all cases, and its time where there is a limit.
@@ -119,8 +142,9 @@ class Lesson:
         Returns the verdict, which is true where it passes; `print` shows it, and so does a notebook.
         """
         verdict = off_loop(lambda: self._judged(task))
-        if not verdict and (not self.about or verdict.kind in self.about):
-            verdict = replace(verdict, text=f"{verdict.text}\n\nHint: {self.hints[0]}")
+        self._kind = verdict.kind
+        if not verdict and (own := self._own_hints()):
+            verdict = replace(verdict, text=f"{verdict.text}\n\nHint: {own[0]}")
         if self.progress is not None:
             self.progress.note(self.name, "task", bool(verdict))
         return verdict
@@ -186,8 +210,7 @@ class Lesson:
         most = self.limit(*case)
         if took <= most:
             return ""
-        took_and_may = f"it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
-        return f"right, but too slow: {took_and_may}; the picture shows what waits"
+        return f"right, but too slow: it takes {took:,.0f} ns of virtual time, and may take {most:,.0f}"
 
     def _program(self, task: Task, kept: Kept) -> Callable[..., Awaitable[object]]:
         """Return the program with the task in it, named after the task."""
@@ -226,9 +249,17 @@ class Lesson:
         return drawn
 
     def hint(self) -> str:
-        """Return the next hint; after the last one, that again."""
-        self._told = min(self._told + 1, len(self.hints))
-        return f"{self._told} of {len(self.hints)}: {self.hints[self._told - 1]}"
+        """Return the next hint on how the task failed last; after the last one, that again.
+
+        Before the first check, and for a task that passes, they are the lesson's first ones.
+        """
+        hints = self._own_hints() or ((HINTS[self._kind],) if self._kind in HINTS else self.hints)
+        self._told[hints] = min(self._told[hints] + 1, len(hints))
+        return f"{self._told[hints]} of {len(hints)}: {hints[self._told[hints] - 1]}"
+
+    def _own_hints(self) -> tuple[str, ...]:
+        """Return this lesson's hints on how the task failed last; none where it has some on other ways only."""
+        return self.hints_on.get(self._kind, ()) if self.hints_on else self.hints
 
     def solution(self) -> str:
         """Return the text of a solution. Raises InvalidValue for a lesson that is not kept in a file."""
@@ -280,6 +311,18 @@ def _busiest(report: CheckReport) -> str:
 def commands(seen: Profile, *kinds: Kind) -> list[TraceRecord]:
     """Return the records of the commands of these kinds that a profile has, in the order in which they began."""
     return sorted((each for each in seen.records if each.kind in kinds), key=lambda each: (each.started_ns, each.seq))
+
+
+def given(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function of the judge one that learners call: what it does is told as done at the line of the call."""
+
+    @wraps(function)
+    def called(*arguments: P.args, **named: P.kwargs) -> R:
+        frame = sys._getframe(1)
+        with asked_at(Site(frame.f_code, frame.f_lasti)):
+            return function(*arguments, **named)
+
+    return called
 
 
 @cache

@@ -60,13 +60,14 @@ lesson = Lesson(
     "A stream is a queue",
     program,
     cases=[(2, 8), (3, 100), (1, 5), (5, 33), (4, 1000)],
-    hints=(
-        "Which commands use `x`, one after the other, and in which streams are they? What puts them in order?",
-        "One stream is one queue: commands that must come one after the other belong in one stream.",
-        "Put the copy and the fetch of each row in the same stream, and `await` each fetch before it goes "
-        "into the list.",
-    ),
-    about=("race",),
+    hints={
+        "race": (
+            "Which commands use `x`, one after the other, and in which streams are they? What puts them in order?",
+            "One stream is one queue: commands that must come one after the other belong in one stream.",
+            "Put the copy and the fetch of each row in the same stream, and `await` each fetch before it goes "
+            "into the list.",
+        )
+    },
     work=work,
     question=Question("Which order of the three fills leaves 3 in x?", two_streams),
 )

@@ -65,14 +65,15 @@ lesson = Lesson(
     "Events are futures",
     program,
     cases=[(8, 1), (1, 2), (30, 3), (100, 4), (257, 5)],
-    hints=(
-        "Which copies does each kernel need, and in which streams are they?",
-        "`event = stream.record()` behind the last command that must be over, `other.wait(event)` before the "
-        "one that needs it.",
-        "Both kernels need x and y. `add` runs in `left`, which copied x itself; so it waits for `right`'s "
-        "copy of y alone. And at the end?",
-    ),
-    about=("race",),
+    hints={
+        "race": (
+            "Which copies does each kernel need, and in which streams are they?",
+            "`event = stream.record()` behind the last command that must be over, `other.wait(event)` before the "
+            "one that needs it.",
+            "Both kernels need x and y. `add` runs in `left`, which copied x itself; so it waits for `right`'s "
+            "copy of y alone. And at the end?",
+        )
+    },
     work=work,
     question=Question(
         "`right` waits for an event behind the first fill, and sees 1. In which order does it see 2?",

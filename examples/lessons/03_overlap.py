@@ -83,14 +83,15 @@ lesson = Lesson(
     "Copies beside kernels",
     program,
     cases=[(4, 30_000), (3, 24_001), (5, 20_000), (6, 35_001), (7, 17_000)],
-    hints=(
-        "What is the copy of chunk 1 waiting for? Does it need anything of chunk 0?",
-        "Give each chunk a stream of its own, or give loading, computing and saving a stream each, with "
-        "events between.",
-        "With a buffer for each chunk nothing has to wait for a buffer: create a stream for each chunk and "
-        "enqueue its three commands there.",
-    ),
-    about=("too slow",),
+    hints={
+        "too slow": (
+            "Look at the picture: what is the copy of chunk 1 waiting for? Does it need anything of chunk 0?",
+            "Give each chunk a stream of its own, or give loading, computing and saving a stream each, with "
+            "events between.",
+            "With a buffer for each chunk nothing has to wait for a buffer: create a stream for each chunk and "
+            "enqueue its three commands there.",
+        )
+    },
     schedules=10,
     limit=limit,
     work=work,

@@ -64,14 +64,15 @@ lesson = Lesson(
     "Two buffers",
     program,
     cases=[(3, 40), (1, 7), (2, 24), (6, 13), (5, 400)],
-    hints=(
-        "Before the next chunk is copied into a buffer, something that uses the last one must be over. What, and in "
-        "which stream is it?",
-        "Before `load` copies into a buffer again it must wait until the fetch of what was in it is over.",
-        "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
-        "the copy. An event that was never recorded makes nobody wait.",
-    ),
-    about=("race",),
+    hints={
+        "race": (
+            "Before the next chunk is copied into a buffer, something that uses the last one must be over. What, and "
+            "in which stream is it?",
+            "Before `load` copies into a buffer again it must wait until the fetch of what was in it is over.",
+            "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
+            "the copy. An event that was never recorded makes nobody wait.",
+        )
+    },
     work=work,
     question=Question("In which order does the first chunk get lost?", one_slot),
 )

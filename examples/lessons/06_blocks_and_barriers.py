@@ -61,15 +61,16 @@ lesson = Lesson(
     "Blocks and barriers",
     program,
     cases=[(1, 8), (2, 13), (1, 3), (3, 24), (4, 29)],
-    hints=(
-        "Two threads meet in shared memory: one stores what the other one reads. Which of the two lines must be "
-        "over, in all threads, before the other begins?",
-        "Every round reads what the round before has stored; and the first round reads what `page[me] = ...` "
-        "has stored.",
-        "`await k.syncthreads()` behind the store into `page`, and at the end of every round, for all "
-        "threads: outside of every `if`.",
-    ),
-    about=("race",),
+    hints={
+        "race": (
+            "Two threads meet in shared memory: one stores what the other one reads. Which of the two lines must be "
+            "over, in all threads, before the other begins?",
+            "Every round reads what the round before has stored; and the first round reads what `page[me] = ...` "
+            "has stored.",
+            "`await k.syncthreads()` behind the store into `page`, and at the end of every round, for all "
+            "threads: outside of every `if`.",
+        )
+    },
     question=Question(
         "There is no barrier in this kernel, and mostly it works. In which order does it not?",
         read_too_early,

@@ -60,13 +60,14 @@ lesson = Lesson(
     "A barrier is for every thread",
     program,
     cases=[(1, 4), (2, 9), (1, 6), (3, 18), (4, 23)],
-    hints=(
-        "Which threads never come to the barrier at which the others wait, and where did they leave?",
-        "Threads beyond the end of x have nothing to store, and come to the barriers all the same.",
-        "Drop the `return`; guard each store and load with `if mine:`, and keep every `await k.syncthreads()` "
-        "outside of the guards.",
-    ),
-    about=("deadlock",),
+    hints={
+        "deadlock": (
+            "Which threads never come to the barrier at which the others wait, and where did they leave?",
+            "Threads beyond the end of x have nothing to store, and come to the barriers all the same.",
+            "Drop the `return`; guard each store and load with `if mine:`, and keep every `await k.syncthreads()` "
+            "outside of the guards.",
+        )
+    },
     question=Question(
         "Between the rounds of this kernel there is no barrier, so that thread 1 reads a number of the next "
         "round. When does thread 0?",

@@ -87,13 +87,14 @@ lesson = Lesson(
     "Deadlock",
     program,
     cases=[(2, 2, 0), (3, 3, 0), (2, 4, 86_400), (4, 4, 0), (3, 5, 0)],
-    hints=(
-        "Where a task waits for its second lock: which lock does it hold there, and who holds the other one?",
-        "If every task takes the locks in one and the same order, the one that has the first lock finds the "
-        "second free, or its holder goes on.",
-        "Take the lock of the account with the smaller `number` first, whichever of the two is the source.",
-    ),
-    about=("deadlock",),
+    hints={
+        "deadlock": (
+            "Where a task waits for its second lock: which lock does it hold there, and who holds the other one?",
+            "If every task takes the locks in one and the same order, the one that has the first lock finds the "
+            "second free, or its holder goes on.",
+            "Take the lock of the account with the smaller `number` first, whichever of the two is the source.",
+        )
+    },
     question=Question("Two tasks, two locks. In which order does neither of them end?", two_locks, kind="deadlock"),
 )
 

@@ -64,15 +64,17 @@ lesson = Lesson(
     "Lost wake-ups",
     program,
     cases=[(3, 4, 2), (1, 5, 1), (4, 3, 1), (5, 10, 3), (9, 300, 2)],
-    hints=(
-        "The consumer waits for one number alone. What if the producer has stored the next one before the "
-        "consumer looks?",
-        '"Gte" cannot miss a count that only grows. And what keeps the producer from writing a slot that is '
-        "still full?",
-        "Let the consumer count too: `consumer.write_value(taken, number + 1)` behind its copy, and before it "
-        'fills a slot again `producer.wait_value(taken, number - slots + 1, "Gte")`.',
+    hints=dict.fromkeys(
+        ("race", "deadlock"),
+        (
+            "The consumer waits for one number alone. What if the producer has stored the next one before the "
+            "consumer looks?",
+            '"Gte" cannot miss a count that only grows. And what keeps the producer from writing a slot that is '
+            "still full?",
+            "Let the consumer count too: `consumer.write_value(taken, number + 1)` behind its copy, and before it "
+            'fills a slot again `producer.wait_value(taken, number - slots + 1, "Gte")`.',
+        ),
     ),
-    about=("race", "deadlock"),
     work=work,
     question=Question("`rings` stores 1, then 2. In which order does `waits` wait for ever?", pulse, kind="deadlock"),
 )

@@ -74,14 +74,15 @@ lesson = Lesson(
     "How long memory lives",
     program,
     cases=[(2, 12), (1, 5), (3, 30), (4, 7), (3, 101)],
-    hints=(
-        "Memory is freed here while it is used, and used before it holds what it has to. Which stream has to wait "
-        "for which?",
-        "`helper` must wait for what `main` did up to the copy; and `main` must wait for `helper` before it frees.",
-        "ready = main.record() behind the copy, helper.wait(ready) before the launch; used = helper.record() "
-        "behind the fetch, main.wait(used) before the two frees.",
-    ),
-    about=("race",),
+    hints={
+        "race": (
+            "Memory is freed here while it is used, and used before it holds what it has to. Which stream has to wait "
+            "for which?",
+            "`helper` must wait for what `main` did up to the copy; and `main` must wait for `helper` before it frees.",
+            "ready = main.record() behind the copy, helper.wait(ready) before the launch; used = helper.record() "
+            "behind the fetch, main.wait(used) before the two frees.",
+        )
+    },
     work=work,
     question=Question(
         "The owner frees x too early. In which order does the guest come in time all the same?",

@@ -84,12 +84,13 @@ lesson = Lesson(
     "Order that nobody needs",
     program,
     cases=[(3, 40), (2, 24), (4, 61), (5, 30), (6, 13)],
-    hints=(
-        "Look at the picture: `left` and `right` never run at the same time. What stands between them each time?",
-        "`count` is the null stream: it waits for both sides, and both wait for it. Does it have to?",
-        "Gather in a stream of its own. It waits for an event of each side; the sides wait for nothing.",
-    ),
-    about=("too slow",),
+    hints={
+        "too slow": (
+            "Look at the picture: `left` and `right` never run at the same time. What stands between them each time?",
+            "`count` is the null stream: it waits for both sides, and both wait for it. Does it have to?",
+            "Gather in a stream of its own. It waits for an event of each side; the sides wait for nothing.",
+        )
+    },
     schedules=10,
     limit=limit,
     work=work,

@@ -168,9 +168,9 @@ async def doubled(device, data):
         5,
         "",
         """\
-# leaving first
+# leaving first, two tiles ahead
 @k.kernel
-async def triple(y, x):
+async def triple(y, x, times_three):
     inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
     arriving, leaving = [k.event(), k.event()], [k.event(), k.event()]
     with k.dte_scope() as in0, k.dte_scope() as in1, k.dte_scope() as out0, k.dte_scope() as out1:
@@ -182,8 +182,7 @@ async def triple(y, x):
             now, count = turn % 2, x[part].size
             await leaving[now]
             await arriving[now]
-            np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
-            k.cost(flops=50_000 * count)
+            times_three(outputs[now, :count], inputs[now, :count])
             leaving[now] = k.memcpy_async(writer[now], y[part], outputs[now, :count])
             for following in tiles[turn + 2 : turn + 3]:
                 arriving[now] = k.memcpy_async(reader[now], inputs[now, : x[following].size], x[following])
@@ -193,43 +192,100 @@ async def triple(y, x):
     ),
     (
         5,
-        "too slow",
+        "",
         """\
-# sync everywhere
+# three buffers, computed in place
+import contextlib
 @k.kernel
-async def triple(y, x):
-    buf = k.local(TILE, np.float32)
-    with k.dte_scope() as dte:
-        for part in k.tiles(x.size, TILE):
-            n = x[part].size
-            await k.memcpy_async(dte, buf[:n], x[part])
-            buf[:n] *= 3
-            k.cost(flops=50_000 * n)
-            await k.memcpy_async(dte, y[part], buf[:n])
+async def triple(y, x, times_three):
+    buffers = k.local((3, TILE), np.float32)
+    arriving, leaving = [k.event() for _ in range(3)], [k.event() for _ in range(3)]
+    with contextlib.ExitStack() as stack:
+        reader, writer = ([stack.enter_context(k.dte_scope()) for _ in range(3)] for _ in range(2))
+        tiles = list(k.tiles(x.size, TILE))
+        for turn in range(len(tiles) + 1):
+            for coming in tiles[turn : turn + 1]:
+                now = turn % 3
+                await leaving[now]
+                arriving[now] = k.memcpy_async(reader[now], buffers[now, : x[coming].size], x[coming])
+            for part in tiles[turn - 1 : turn] if turn else ():
+                now = (turn - 1) % 3
+                tile = buffers[now, : x[part].size]
+                await arriving[now]
+                times_three(tile, tile)
+                leaving[now] = k.memcpy_async(writer[now], y[part], tile)
+        for each in leaving:
+            await each
 """,
     ),
     (
         5,
-        "too slow",
+        "",
         """\
-# sent and waited for
+# a buffer for each tile
+import contextlib
 @k.kernel
-async def triple(y, x):
-    inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
-    arriving = [k.event(), k.event()]
-    with k.dte_scope() as in0, k.dte_scope() as in1, k.dte_scope() as out0:
-        reader = in0, in1
-        tiles = list(k.tiles(x.size, TILE))
-        for part in tiles[:1]:
-            arriving[0] = k.memcpy_async(reader[0], inputs[0, : x[part].size], x[part])
-        for turn, part in enumerate(tiles):
-            now, other, count = turn % 2, (turn + 1) % 2, x[part].size
-            for following in tiles[turn + 1 : turn + 2]:
-                arriving[other] = k.memcpy_async(reader[other], inputs[other, : x[following].size], x[following])
-            await arriving[now]
-            np.multiply(inputs[now, :count], 3, out=outputs[now, :count])
-            k.cost(flops=50_000 * count)
-            await k.memcpy_async(out0, y[part], outputs[now, :count])
+async def triple(y, x, times_three):
+    parts = list(k.tiles(x.size, TILE))
+    with contextlib.ExitStack() as stack:
+        tiles = [k.local(x[part].size, np.float32) for part in parts]
+        engines = [stack.enter_context(k.dte_scope()) for part in parts]
+        coming = [k.memcpy_async(*each) for each in zip(engines, tiles, [x[part] for part in parts])]
+        going = []
+        for engine, tile, part, event in zip(engines, tiles, parts, coming):
+            await event.wait()
+            times_three(tile, tile)
+            going.append(k.memcpy_async(engine, y[part], tile))
+        for event in going:
+            await k.wait(event)
+""",
+    ),
+    *(
+        (
+            5,
+            kind,
+            f"""\
+# one thing after the other, {what}
+@k.kernel
+async def triple(y, x, times_three):
+    tile, spare = k.local({size}, np.float32), k.local({size}, np.float32)
+    spare[:] = 1
+    with k.dte_scope() as dte:
+        for part in k.tiles(x.size, {size}):
+            n = x[part].size
+            arriving = k.memcpy_async(dte, tile[:n], x[part])
+            {before}
+            await arriving
+            {behind}
+            await k.memcpy_async(dte, y[part], tile[:n])
+""",
+        )
+        for kind, what, size, before, behind in (
+            ("too slow", "as it is meant", "TILE", "pass", "times_three(tile[:n], tile[:n])"),
+            ("assertion", "without times_three", "TILE", "pass", "tile[:n] *= 3"),
+            ("assertion", "other numbers", "TILE", "times_three(spare[:n], spare[:n])", "tile[:n] *= 3"),
+            ("exception", "large tiles", "8 * TILE", "pass", "times_three(tile[:n], tile[:n])"),
+        )
+    ),
+    (
+        5,
+        "too slow",
+        edited(
+            "05_asynchronous_dma",
+            "sent and waited for",
+            "leaving[now] = k.memcpy_async(writer[now]",
+            "await k.memcpy_async(writer[now]",
+        ),
+    ),
+    (
+        5,
+        "exception",
+        """\
+# no dte
+@k.kernel
+async def triple(y, x, times_three):
+    for part in k.tiles(x.size, TILE):
+        y[part] = 3 * x[part]
 """,
     ),
     (
@@ -267,17 +323,6 @@ async def rounds(device, data):
             helper.free(x)
             helper.free(y)
         return [await result for result in results]
-""",
-    ),
-    (
-        5,
-        "exception",
-        """\
-# no dte
-@k.kernel
-async def triple(y, x):
-    for part in k.tiles(x.size, TILE):
-        y[part] = 3 * x[part]
 """,
     ),
     (
@@ -559,7 +604,8 @@ async def serve(device, pool, requests, batch):
         12,
         "assertion",
         edited(
-            "12_a_batching_service", "a place after the first of a batch",
+            "12_a_batching_service",
+            "a place after the first of a batch",
             """\
                 await places.acquire()
                 taken = [await requests.get()]
@@ -635,6 +681,18 @@ async def transfer(source, target, amount):
 async def add_up(sums, x):
     page = k.shared(8, np.int32)
     await (k.syncthreads(), page)
+""",
+    ),
+    (
+        5,
+        "kernel triple: loads, at slip.py:6 in triple",  # and not in the judge, which computes
+        """\
+@k.kernel
+async def triple(y, x, times_three):
+    tile, part = k.local(TILE, np.float32), slice(0, TILE)
+    with k.dte_scope() as dte:
+        k.memcpy_async(dte, tile, x[part])
+        times_three(tile, tile)
 """,
     ),
     (10, "expected a list of 2 arrays, got None", "async def rounds(device, data):\n    pass\n"),

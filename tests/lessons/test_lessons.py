@@ -32,6 +32,7 @@ from atops.cli import main
 from atops.lessons import Lesson, Verdict, open_lesson
 from atops.lessons.apart import Kept, NeverEnds, Patience
 from atops.lessons.grading import grade, graded, statements
+from atops.lessons.lesson import HINTS
 from atops.lessons.source import Source, sources
 from tests.lessons.attempts import ATTEMPTS, SLIPS
 from tests.lessons.wrong import wrong
@@ -293,10 +294,26 @@ def test_the_command_gives_copies_and_grades_them(tmp_path: Path, monkeypatch: p
     subprocess.run([sys.executable, str(copy)], check=True, capture_output=True)
     assert "1 of 12 tasks passed" in (main(["learn"]), capsys.readouterr().out)[1]
     assert main(["learn", "4", "--hints"]) == 0 and capsys.readouterr().out.startswith("1. ")
+    assert main(["learn", "5", "--hints"]) == 0 and "\ntoo slow:\n1. While" in capsys.readouterr().out
     assert main(["learn", "4", "--solution"]) == 0 and "saved[now]" in capsys.readouterr().out
     assert main(["learn", "thirteen"]) == 2
     assert "no lesson is 'thirteen'" in capsys.readouterr().err
     assert main(["learn", "--grade", str(tmp_path / "none.py")]) == 2
+
+
+@pytest.mark.slow
+def test_a_hint_leads_to_what_failed():
+    """A task that is too slow gets hints on that, from the verdict on, and not on the races that it has none of."""
+    source = LESSONS["05_asynchronous_dma"]
+    names = source.executed("solution")
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    hints = lesson.hints_on["too slow"]
+    slow = source.text_of("solution").replace("leaving[now] = k.memcpy_async", "await k.memcpy_async")
+    exec(compile(slow, "slow.py", "exec"), names)
+    assert str(lesson.check(names[source.task])).endswith(f"Hint: {hints[0]}")
+    assert [lesson.hint()[8:] for _ in hints] == list(hints)
+    assert lesson.check(source.executed("solution")[source.task]) and lesson.hint() == f"1 of 3: {lesson.hints[0]}"
 
 
 def test_opening_without_jupyter_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
@@ -382,12 +399,17 @@ def test_a_lesson_of_ones_own():
     lesson = Lesson("One more", program, [(1,), (5,)], hints=("Count.",))
     assert lesson.check(right) and not lesson.check(off)
     assert "with size=1" in str(lesson.check(off)) and str(lesson.check(off)).endswith("\n\nHint: Count.")
-    about = Lesson("One more", program, [(1,), (5,)], hints=("Count.",), about=("race",))
+    several = {"race": ("Who is first?", "Wait."), "too slow": ("Why wait?",)}
+    about = Lesson("One more", program, [(1,), (5,)], hints=several)
+    assert [about.hint() for _ in range(3)] == ["1 of 2: Who is first?", *["2 of 2: Wait."] * 2]
     assert "one more" in str(about.check(off)) and "Hint" not in str(about.check(off))
+    assert about.hint() == f"1 of 1: {HINTS['assertion']}", "a hint about races would mislead"
     with pytest.raises(InvalidValue, match="has no question"):
         lesson.play()
     with pytest.raises(InvalidValue, match="0 cases"):
         Lesson("None", program, [], hints=("Count.",))
+    with pytest.raises(InvalidValue, match="1 hints"):
+        Lesson("None", program, [(1,)], hints={"race": ()})
     with pytest.raises(TypeError, match="expected a coroutine function"):
         Lesson("Plain", lambda task: None, [(1,)], hints=("Count.",))
 
