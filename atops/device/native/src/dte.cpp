@@ -47,33 +47,6 @@ View window(View view, const int64_t *offsets, const int64_t *extents) {
     return view;
 }
 
-constexpr size_t PAGE = 4096, SIDE_BY_SIDE = 4, LINE = 64, TILE = 64 << 10, SLICE = 512 << 10;
-
-// Copy whole groups of four pages, a line of each page in turn. Returns how many bytes that is.
-__attribute__((noinline)) size_t copy_pages(uint8_t *to, const uint8_t *from, size_t bytes) {
-    constexpr size_t GROUP = SIDE_BY_SIDE * PAGE;
-    size_t whole = bytes / GROUP * GROUP;
-    for (size_t group = 0; group < whole; group += GROUP)
-        for (size_t line = group; line < group + PAGE; line += LINE)
-            for (size_t at = line; at < line + GROUP; at += PAGE) memcpy(to + at, from + at, LINE);
-    return whole;
-}
-
-// Copy bytes. The processor fetches ahead within a page, which leaves the memory idle for part of the time where one page
-// comes after the other. So a tile, one side of which the caches hold as a rule, is copied with its pages side by side.
-// Where each page of a tile or a slice lies is looked up ahead, many at once.
-void copy_bytes(uint8_t *to, const uint8_t *from, size_t bytes) {
-    size_t done = 0;
-    if (bytes >= SIDE_BY_SIDE * PAGE && bytes <= SLICE)
-        for (size_t page = 0; page < bytes; page += PAGE) {
-            __builtin_prefetch(from + page);
-            __builtin_prefetch(to + page, 1);
-        }
-    if (bytes >= SIDE_BY_SIDE * PAGE && bytes <= TILE && (to + bytes <= from || from + bytes <= to))
-        done = copy_pages(to, from, bytes);
-    memmove(to + done, from + done, bytes - done);
-}
-
 template <class Word>
 void copy_row(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_stride, int64_t count) {
     for (int64_t each = 0; each < count; ++each) {
@@ -85,7 +58,7 @@ void copy_row(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_
 
 void copy_items(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_stride, int64_t count, uint32_t item) {
     if (to_stride == item && from_stride == item) {
-        copy_bytes(to, from, static_cast<size_t>(count) * item);
+        memmove(to, from, static_cast<size_t>(count) * item);
         return;
     }
     switch (item) {
@@ -490,7 +463,7 @@ uint64_t apply_transfer(const Transfer &given) {
             observer->touch(observer->self, reinterpret_cast<uintptr_t>(given.src.address), bytes, false);
             observer->touch(observer->self, reinterpret_cast<uintptr_t>(given.dst.address), bytes, true);
         } else {
-            copy_bytes(static_cast<uint8_t *>(given.dst.address), static_cast<const uint8_t *>(given.src.address), bytes);
+            memmove(static_cast<uint8_t *>(given.dst.address), static_cast<const uint8_t *>(given.src.address), bytes);
         }
         return 2 * bytes;
     }
