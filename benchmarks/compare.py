@@ -37,10 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for heading in ("times as long as in the other tree", "this", "other", "ratio", "quartiles", "to reference"):
         table.add_column(heading, justify="left" if not table.columns else "right", no_wrap=True)
-    trees = Path(__file__).resolve().parents[1], options.tree
+    mine, other = Path(__file__).resolve().parents[1], options.tree
     for row in dict.fromkeys(options.only or BENCHMARKS):
         try:
-            runs = [tuple(_figures(tree, row, options.inner) for tree in trees) for _ in range(options.repeat)]
+            runs = [
+                (_figures(mine, row, options.inner), _figures(other, row, options.inner)) for _ in range(options.repeat)
+            ]
         except subprocess.CalledProcessError as error:
             console.print(f"[red]{row}:[/] the run failed", error.stderr, highlight=False)
             return 1
@@ -97,7 +99,9 @@ def _figures(tree: Path, row: str, inner: int) -> Sequence[Measured]:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "atops", "bench", "--only", row, "--repeat", str(inner), "--json", str(report)]
         done = subprocess.run(command, cwd=tree, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-        found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"failed": {row: done.stderr}}
+        found: Any = {"failed": {row: done.stderr}}
+        if report.exists():
+            found = json.loads(report.read_text(encoding="utf-8"))
     if found["failed"]:
         raise subprocess.CalledProcessError(done.returncode, command, stderr=f"in {tree}:\n{found['failed'][row]}")
     figures: Sequence[Measured] = found["figures"]

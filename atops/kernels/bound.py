@@ -26,6 +26,8 @@ from atops.kernels.memory.spaces import LanguageSpace
 from atops.kernels.target import held_to
 
 if TYPE_CHECKING:
+    from atops.device.chip import Cluster, Sip
+    from atops.device.exec.block import Block
     from atops.device.exec.grid import Grid
     from atops.device.exec.thread import KernelThread
     from atops.kernels.kernel import Kernel
@@ -38,7 +40,7 @@ Segment = tuple[Allocation, int, int]  # memory that holds a constant segment: f
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    native: Callable[..., object] | None = None
+    native: Callable[[Grid, int, Cluster, list[Sip]], Block] | None = None
     __slots__ = (
         "_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "suspends",
         "values",
@@ -154,7 +156,7 @@ class BlockKernel(NamedTuple):
 class BlockKernels:
     """The kernels of the blocks of one grid, in the order of the blocks."""
 
-    native: Callable[..., object] | None = None
+    native: Callable[[Grid, int, Cluster, list[Sip]], Block] | None = None
     make: Callable[[], object] | None = None
     suspends = True
 

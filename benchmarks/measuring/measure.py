@@ -78,7 +78,7 @@ class Times:
         return [mine / theirs for mine, theirs in zip(self._sides[side], self._sides[other], strict=True)]
 
 
-def interleave(times: int, /, clean: bool = False, **sides: Callable[[], float]) -> Times:
+def interleave(times: int, clean: bool = False, /, **sides: Callable[[], float]) -> Times:
     """Run the sides in turn, `times` times after one round to warm up. Each returns the seconds that it took.
 
     `clean` collects garbage before each turn: where sides leave very different amounts of it, the next would pay.

@@ -15,12 +15,12 @@ THREADS = 12  # in one block
 
 
 @cuda.jit
-def empty():
+def empty() -> None:
     pass
 
 
 @cuda.jit
-def rounds(count):
+def rounds(count: int) -> None:
     for _ in range(count):
         cuda.syncthreads()
 

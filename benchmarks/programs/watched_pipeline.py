@@ -36,7 +36,7 @@ FEEDS: dict[int, Feed] = {}  # by their records
 
 
 @k.kernel
-async def scale(y, x, alpha: np.float32):
+async def scale(y: k.Span, x: k.Span, alpha: np.float32) -> None:
     tile = k.local(1024, np.float32)
     with k.dte_scope() as dte:
         for part in k.tiles(x.size, 1024):

@@ -57,14 +57,19 @@ def _chunks(effort: Effort, client: Any) -> Figure:
         _submitted(client, _copied, [chunk] * count, AHEAD)
 
     def ours() -> None:
-        for _ in atops.distributed.pipeline((chunk for _ in range(count)), [], client, in_flight=AHEAD):
-            pass
+        _drained((chunk for _ in range(count)), [], client, AHEAD)
 
     times = interleave(effort.times(), bare=timed(bare), ours=timed(ours))
     return compared(
         "chunk of 4 MiB there and back", times, "ours", "bare",
         reference="client.submit of the bytes", unit="ms", count=count, budget=at_most(1.15),
     )  # fmt: skip
+
+
+def _drained(chunks: Iterable[object], stages: Any, client: Any, in_flight: int | None = None) -> None:
+    results: Any = atops.distributed.pipeline(chunks, stages, client, in_flight=in_flight)  # of a plain client
+    for _ in results:
+        pass
 
 
 def _copied(chunk: Any) -> Any:
@@ -87,8 +92,7 @@ def _kernels(effort: Effort, one: Any, two: Any) -> Figure:
     chunk, count = np.ones(effort.size(2 << 20, 1 << 10), np.uint8), effort.size(24, 2)
 
     def through(client: Any) -> Callable[[], float]:
-        chunks = lambda: (chunk for _ in range(count))  # noqa: E731
-        return timed(lambda: deque(atops.distributed.pipeline(chunks(), _counted, client), maxlen=0))
+        return timed(lambda: _drained((chunk for _ in range(count)), _counted, client))
 
     def bare(client: Any, workers: int) -> Callable[[], float]:
         return timed(lambda: _submitted(client, _counted_bare, [chunk] * count, 2 * workers))

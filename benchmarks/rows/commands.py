@@ -43,7 +43,7 @@ def submit(effort: Effort) -> Iterator[Figure]:
         for what, share, subject, budget in rows:
             times = interleave(
                 effort.times(share),
-                clean=True,
+                True,
                 drain=timed(lambda: drain.copy(target, source, count)),
                 subject=timed(subject),
             )

@@ -42,7 +42,7 @@ def tracing_cost(effort: Effort) -> Iterator[Figure]:
 
         times = interleave(
             effort.times(5),
-            clean=True,  # the traced side fills a ring with tuples, which the collector would look at in the next
+            True,  # the traced side fills a ring with tuples, which the collector would look at in the next
             absent=absent,
             off=lambda: _held_copies(*sides[0], count),
             on=lambda: _held_copies(*sides[1], count),

@@ -67,7 +67,7 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
 
 
 @k.kernel
-def add_slices(x: k.Span, y: k.Span, z: k.Span) -> None:
+def add_slices(x: Any, y: Any, z: Any) -> None:
     """Add this thread's whole share at once, in global memory: what a gcu300 can and a gcu210 cannot."""
     share = -(-x.size // k.thread_count())
     for part in k.tiles(x.size, share):

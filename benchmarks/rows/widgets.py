@@ -53,7 +53,7 @@ def _watched(
     Each has unwatched ones of its own: over a minute a machine changes by more than a widget costs.
     """
     sides = {each: partial(watcher.seconds, f"{kind}{each} {chunks}") for each in ("none", watchers)}
-    times = interleave(effort.times(1.5), clean=False, **sides)
+    times = interleave(effort.times(1.5), **sides)
     return compared(what, times, watchers, "none", reference="unwatched", unit="µs", count=chunks, budget=budget)
 
 

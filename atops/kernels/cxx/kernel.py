@@ -54,7 +54,7 @@ class NativeLaunch(BoundKernel):
 
     __slots__ = ("_memory", "arguments", "plan")
 
-    native: Callable[..., object] | None = NativeBlock
+    native = NativeBlock
 
     def __init__(self, kernel: Kernel[...], values: Mapping[str, object]) -> None:
         """Bind what each parameter got."""
