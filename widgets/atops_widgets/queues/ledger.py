@@ -51,12 +51,13 @@ class Ledger:
         self.streams: list[tuple[int, int]] = []
         self.detailed_ns = NEVER
         self._order = np.zeros(0, np.int64)
-        self._numbers: dict[tuple[int, int], int] = {}
+        self._codes = np.full(1, NEVER)  # of the streams, in order; the last one is of none
+        self._numbers = np.full(1, -1, np.int32)  # of the stream of each code
         self._count = self._moments_read = self._records_read = 0
         self.moved = 0  # how often commands that were all over, and those behind them, got other places
         self._all_over = 0  # so many of the first commands are over
         self._over_of = np.zeros(0, np.int64)  # and so many of these were of each stream
-        self._arrays = {field: np.empty(1024, kind) for field, (kind, _) in FIELDS.items()}
+        self._arrays = {field: np.full(1024, default, kind) for field, (kind, default) in FIELDS.items()}
 
     def update(self, moments: Columns, records: Columns) -> None:
         """Take what these tables hold beyond what was taken before."""
@@ -141,25 +142,25 @@ class Ledger:
         return at
 
     def _wheres(self, device: Column, stream: Column) -> Column:
-        of_rows = (device.astype(np.int64) << 32) + stream
-        codes = np.unique(of_rows)
-        found = np.empty(len(codes), np.int32)
-        for place, code in enumerate(codes.tolist()):
-            key = code >> 32, code & 0xFFFFFFFF
-            if key not in self._numbers:
-                self._numbers[key] = len(self.streams)
-                self.streams.append(key)
-            found[place] = self._numbers[key]
-        return found[np.searchsorted(codes, of_rows)]
+        """Return the number of each row's stream; number those that are new."""
+        codes = (device.astype(np.int64) << 32) + stream
+        place = np.searchsorted(self._codes, codes)
+        if (self._codes[place] != codes).any():
+            fresh = np.setdiff1d(codes, self._codes)
+            numbers = np.arange(len(self.streams), len(self.streams) + len(fresh))
+            self.streams += [(code >> 32, code & 0xFFFFFFFF) for code in fresh.tolist()]
+            place = np.searchsorted(self._codes, fresh)
+            self._codes, self._numbers = np.insert(self._codes, place, fresh), np.insert(self._numbers, place, numbers)
+            place = np.searchsorted(self._codes, codes)
+        return self._numbers[place]
 
     def _insert(self, seqs: Column, where: Column) -> None:
         """Make places for commands that are not held, given in order; most are newer than all that are."""
         count, more = self._count, len(seqs)
         if count + more > len(self._arrays["seq"]):
-            self._arrays = {field: _grown(old[:count], 2 * (count + more)) for field, old in self._arrays.items()}
+            arrays, size = self._arrays.items(), 2 * (count + more)
+            self._arrays = {field: _grown(field, array[:count], size) for field, array in arrays}
         begin = int(np.searchsorted(self["seq"], seqs[0]))
-        for field, (_, default) in FIELDS.items():
-            self._arrays[field][count : count + more] = default
         self._arrays["seq"][count : count + more], self._arrays["where"][count : count + more] = seqs, where
         self._count += more
         if begin < count:
@@ -174,7 +175,7 @@ class Ledger:
         kept = self["ended"] == NEVER
         kept[-self.capacity :] = True
         for field, array in self._arrays.items():
-            self._arrays[field] = _grown(array[: self._count][kept], 3 * self.capacity)
+            self._arrays[field] = _grown(field, array[: self._count][kept], 3 * self.capacity)
         self._count = int(kept.sum())
         self._renumbered()
 
@@ -208,8 +209,10 @@ def _of_streams(rows: Mapping[str, Column]) -> Mapping[str, Column]:
     return rows if own.all() else {field: values[own] for field, values in rows.items()}
 
 
-def _grown(values: Column, size: int) -> Column:
-    grown = np.empty(max(size, len(values)), values.dtype)
+def _grown(field: str, values: Column, size: int) -> Column:
+    """Return a longer column, with what stands at first behind the values."""
+    kind, default = FIELDS[field]
+    grown = np.full(max(size, len(values)), default, kind)
     grown[: len(values)] = values
     return grown
 
@@ -319,7 +322,7 @@ class Held:
         place = np.full(len(ledger.streams) + 1, -1, np.int32)
         place[list(streams)] = streams
         found: dict[int, list[int]] = {stream: [] for stream in streams}
-        upper, size = len(ledger), 4096
+        upper, size = len(ledger), 512
         wanted = {stream: min(count, int(self.over[stream])) for stream in streams}
         while upper > 0 and any(len(found[stream]) < wanted[stream] for stream in streams):
             part = slice(max(0, upper - size), upper)

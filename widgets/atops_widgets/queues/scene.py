@@ -78,22 +78,26 @@ class Board:
     def _tokens(self, words: Words, streams: list[int], chosen: int, most: int) -> dict[str, Column]:
         """Return the tokens of each stream as columns: what is over, the front of its queue, and what is pointed at."""
         ledger, held = self.ledger, words.held
-        queues = {stream: held.queue(stream) for stream in streams}
         heads = [head for stream in streams if (head := words.head(stream)) is not None]
-        pointed = ledger.slots(np.array([*(words.target(head) for head in heads), -1], np.int64))
-        pointed = np.unique(np.append(pointed[pointed >= 0], chosen if chosen >= 0 else []).astype(np.int64))
-        held_too = pointed[(ledger["submitted"][pointed] <= held.at_ns) & (ledger["ended"][pointed] > held.at_ns)]
+        pointed = ledger.slots(np.array([*{words.target(head) for head in heads} - {-1}], np.int64))
+        pointed = np.append(pointed[pointed >= 0], [chosen] if chosen >= 0 else NONE)
+        place = np.full(len(ledger.streams), -1, np.int64)  # of each stream, among those shown
+        place[streams] = np.arange(len(streams))
+        rows = place[held.streams]
+        order = np.argsort(rows, kind="stable")
+        order = order[np.searchsorted(rows[order], 0) :]
+        rows, slots = rows[order], held.commands[order]
+        positions = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        shown = positions < most
+        if len(pointed):
+            shown |= np.isin(slots, pointed)
         lately = held.lately(ledger, streams)
-        rows, slots, positions = [NONE], [NONE], [NONE]
-        for number, stream in enumerate(streams):
-            front = queues[stream][:most]
-            if len(held_too):
-                front = np.union1d(front, held_too[ledger["where"][held_too] == stream])
-            slots += [np.array(lately[stream], np.int64), front]
-            positions += [np.arange(-len(lately[stream]), 0), np.searchsorted(queues[stream], front)]
-            rows.append(np.full(len(lately[stream]) + len(front), number))
-        place = np.concatenate(rows), np.concatenate(slots), np.concatenate(positions)
-        return self._columns(words, place, pointed)
+        over = [(number, slot, at - len(lately[stream]))
+                for number, stream in enumerate(streams) for at, slot in enumerate(lately[stream])]  # fmt: skip
+        front = np.stack([rows[shown], slots[shown], positions[shown]])
+        every = np.concatenate([np.array(over, np.int64).reshape(-1, 3).T, front], 1)
+        rows, slots, positions = every[:, np.argsort(every[0], kind="stable")]
+        return self._columns(words, (rows, slots, positions), pointed)
 
     def _columns(self, words: Words, place: tuple[Column, Column, Column], kept: Column) -> dict[str, Column]:
         rows, slots, positions = place

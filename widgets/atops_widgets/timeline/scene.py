@@ -37,6 +37,20 @@ NO_ARROWS: Final = dict.fromkeys(ARROW, NOTHING_KEPT) | {"arrow_from": NO_ROWS, 
 NO_PATH: Final = dict.fromkeys(("path_start", "path_end", "path_seq"), NOTHING_KEPT) | {"path_row": NO_ROWS}
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows of the book as they are drawn: their numbers from the top, and for each of the book its place there.
+
+    `rows` is what a page is told of them; `first` of the pages is on show, and `more` rows are below it.
+    """
+
+    shown: list[int]
+    place: Column
+    rows: list[list[object]]
+    first: int
+    more: int
+
+
 class Timetable:
     """The timeline of one feed: keeps what was computed of the records from one scene to the next."""
 
@@ -44,6 +58,7 @@ class Timetable:
         self.feed = feed
         self.pyramid = Pyramid(0, HOST)  # of records, and of calls and waits of the host
         self._waits = Waits()
+        self._layout: tuple[object, Layout] | None = None
         self._figures: tuple[object, tuple[tuple[int, ...], str, str]] = None, ((), "", "")
 
     def scene(self, window: Window) -> Scene:
@@ -55,25 +70,19 @@ class Timetable:
         self.pyramid.update(feed.records, feed.host.rows)
         axis = feed.axis()
         span = self._span(window, axis)
-        book, (order, folded) = self.pyramid.book, self._order(window)
-        rows = book.rows
-        pinned, first, page = self._page(window, order)
-        shown = pinned + page
-        place = np.full(len(rows) + 1, NO_ROW, np.int32)
-        place[shown] = np.arange(len(shown))
-        for number in folded:
-            place[number] = place[rows.index(rows[number].folds_to or rows[number])]
+        book, layout = self.pyramid.book, self._laid_out(window)
+        shown, place = layout.shown, layout.place
         shapes, count = self.pyramid.view(axis, span, window.width, self._marked(), place[:-1])
         asked = bool(window.options.get("path"))
         path, overlap, sentence = self._figures_of(span, asked)
-        columns = self._shape_columns(shapes, book.hosts[shown]) | self._arrow_columns(span, place)
+        columns = self._shape_columns(shapes) | self._arrow_columns(span, place)
         columns |= self._path_columns(path, place)
         told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
-            "rows": [self._row(rows[number], folded, number in pinned) for number in shown],
-            "first": first,
-            "more": max(0, len(order) - len(pinned) - first - len(page)),
-            "kinds": np.unique(columns["kind"]).tolist(),
+            "rows": layout.rows,
+            "first": layout.first,
+            "more": layout.more,
+            "kinds": np.flatnonzero(np.bincount(columns["kind"])).tolist(),
             "signs": [*([0] if columns["failed"].any() else []), *([1] if path else [])],
             "note": plural(count, "record") + _thinned(columns, book.counted[shown]) + overlap,
             "figures": sentence,
@@ -85,6 +94,22 @@ class Timetable:
         if self.feed.races:
             told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
+
+    def _laid_out(self, window: Window) -> Layout:
+        """Return the rows to draw: the same object until there are others, or they are asked for otherwise."""
+        rows, names, options = self.pyramid.book.rows, self.feed.names, window.options
+        key = len(rows), names.streams, names.devices, *(options.get(name) for name in ("host", "pins", "first"))
+        if self._layout is None or self._layout[0] != key:
+            order, folded = self._order(window)
+            pinned, first, page = self._page(window, order)
+            shown = pinned + page
+            place = np.full(len(rows) + 1, NO_ROW, np.int32)
+            place[shown] = np.arange(len(shown))
+            for number in folded:
+                place[number] = place[rows.index(rows[number].folds_to or rows[number])]
+            told = [self._row(rows[number], folded, number in pinned) for number in shown]
+            self._layout = key, Layout(shown, place, told, first, len(order) - len(shown) - first)
+        return self._layout[1]
 
     def _order(self, window: Window) -> tuple[list[int], list[int]]:
         """Return the rows to draw, in their order, and the lanes of the host that are folded into the first ones."""
@@ -146,13 +171,10 @@ class Timetable:
         hosts = np.array([seq for seq in chosen if seq >= HOST], np.int64)
         return np.concatenate([rows[rows >= 0] + self.feed.records.start, hosts])
 
-    def _shape_columns(self, shapes: Shapes | None, lanes: Column) -> dict[str, Column]:
-        """Return the columns of shapes, those on `lanes` of the host first: so they are drawn and stepped through."""
+    def _shape_columns(self, shapes: Shapes | None) -> dict[str, Column]:
+        """Return the columns of shapes."""
         if shapes is None:
-            return dict.fromkeys(SHAPE, np.zeros(0, np.float64))
-        hosts = lanes[shapes.row]
-        if hosts.any():
-            shapes = shapes.take(np.concatenate([np.flatnonzero(hosts), np.flatnonzero(~hosts)]))
+            return dict.fromkeys(SHAPE, NOTHING_KEPT)
         seq, name, size = np.full(len(shapes), -1), *np.zeros((2, len(shapes)), np.int64)
         for first, table in ((HOST, self.feed.host.rows), (0, self.feed.records)):
             at = shapes.index - first - table.start
@@ -164,8 +186,8 @@ class Timetable:
             "row": shapes.row.astype(np.int16),
             "start": shapes.start - self.feed.origin_ns,
             "end": shapes.end - self.feed.origin_ns,
-            "kind": shapes.kind,
-            "failed": shapes.failed,
+            "kind": shapes.kind.astype(np.uint8),
+            "failed": shapes.failed.astype(np.uint8),
             "count": shapes.count.astype(np.uint32),
             "busy": np.minimum(1, shapes.time / length).astype(np.float32),
             "seq": seq,

@@ -145,27 +145,38 @@ SPARSE: Final = 8  # cells for each shape: where there are more, most of a table
 GATHERED: Final = -1
 RAW: Final = -1  # the level at which nothing is gathered
 FIELDS: Final = ("row", "start", "end", "kind", "failed", "count", "time", "index")
+ROW, START, END, KIND, FAILED, COUNT, TIME, INDEX = range(len(FIELDS))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Shapes:
     """Shapes as columns: their row, start and end in nanoseconds, kind, whether one failed, and for how many records.
 
     `time` is how long these ran together. `index` is the number of the record where it is a single one, else GATHERED.
+    All are rows of one `table` of integers: what is done with shapes is done once, not for each of their columns.
     """
 
-    row: Column
-    start: Column
-    end: Column
-    kind: Column
-    failed: Column
-    count: Column
-    time: Column
-    index: Column
+    __slots__ = ("table", *FIELDS)
+
+    def __init__(self, table: Column) -> None:
+        self.table = table
+        self.row, self.start, self.end, self.kind, self.failed, self.count, self.time, self.index = table
+
+    @classmethod
+    def of(cls, row: Column, *rest: Column | int) -> Shapes:
+        """Return shapes of columns, in the order of FIELDS; a number stands for a whole column."""
+        table = np.empty((len(FIELDS), len(row)), np.int64)
+        for place, column in enumerate((row, *rest)):
+            table[place] = column
+        return cls(table)
 
     def take(self, chosen: Column) -> Shapes:
-        """Return the shapes at indices, or where a mask is true."""
-        return Shapes(*(getattr(self, field)[chosen] for field in FIELDS))
+        """Return the shapes at indices."""
+        return Shapes(self.table.take(chosen, 1))
+
+    def on(self, rows: Column) -> Shapes:
+        """Put these shapes, which nothing else holds, on other rows; return them."""
+        self.table[ROW] = rows
+        return self
 
     def __len__(self) -> int:
         return len(self.row)
@@ -173,7 +184,7 @@ class Shapes:
 
 def join(parts: list[Shapes]) -> Shapes:
     """Return all the shapes of the parts, in their order."""
-    return Shapes(*(np.concatenate([getattr(part, field) for part in parts]) for field in FIELDS))
+    return Shapes(np.concatenate([part.table for part in parts], 1)) if len(parts) > 1 else parts[0]
 
 
 def gather(shapes: Shapes, level: int) -> Shapes:
@@ -194,7 +205,7 @@ def _runs(shapes: Shapes, left: Column, level: int) -> Shapes:
     """Return one shape for each run of neighbouring cells that look alike: of one row, main kind and failedness."""
     origin = int(left.min())
     width = int(left.max()) + 1 - origin
-    cell = shapes.row.astype(np.int64) * width + (left - origin)
+    cell = shapes.row * width + (left - origin)
     present = np.flatnonzero(np.bincount(shapes.kind, minlength=PROGRAM_WAITS + 1))
     most = int(cell.max()) + 1
     known = None
@@ -221,15 +232,16 @@ def _runs(shapes: Shapes, left: Column, level: int) -> Shapes:
     alone = total == 1
     member = last[cells[first]]
     start = begin % width + origin
-    return Shapes(
-        row=(begin // width).astype(np.int32),
-        start=np.where(alone, shapes.start[member], start << level),
-        end=np.where(alone, shapes.end[member], start + number << level),
-        kind=main[first].astype(np.uint8),
-        failed=broken[first],
-        count=total,
-        time=np.add.reduceat(time[cells].sum(1), first),
-        index=np.where(alone, shapes.index[member], GATHERED),
+    single = shapes.table.take(member, 1)
+    return Shapes.of(
+        begin // width,
+        np.where(alone, single[START], start << level),
+        np.where(alone, single[END], start + number << level),
+        main[first],
+        broken[first],
+        total,
+        np.add.reduceat(time[cells].sum(1), first),
+        np.where(alone, single[INDEX], GATHERED),
     )
 
 
@@ -240,20 +252,28 @@ def _alike(cells: Column, look: Column, width: int) -> tuple[Column, Column]:
     return first, np.diff(np.concatenate([first, [len(cells)]]))
 
 
-def _joined(parts: list[Shapes]) -> Shapes:
-    """Return the shapes of parts that follow each other: runs that look alike and touch are one."""
-    shapes = join(parts)
-    runs = np.flatnonzero(shapes.index == GATHERED)
-    if len(parts) == 1 or not len(runs):
+def _merged(shapes: Shapes) -> Shapes:
+    """Return shapes in which runs that look alike and touch are one: what stands alone first."""
+    gathered = shapes.index == GATHERED
+    runs = np.flatnonzero(gathered)
+    if not len(runs):
         return shapes
-    own = shapes.take(np.flatnonzero(shapes.index != GATHERED))
-    runs = runs[np.lexsort((shapes.start[runs], shapes.row[runs]))]
-    row, start, end, kind, failed = (getattr(shapes, field)[runs] for field in FIELDS[:5])
-    breaks = (np.diff(row) != 0) | (np.diff(kind) != 0) | (np.diff(failed) != 0) | (start[1:] > end[:-1])
+    table = shapes.table.take(runs[np.lexsort((shapes.start[runs], shapes.row[runs]))], 1)
+    look = (table[ROW] * len(IS_MOVE) + table[KIND]) * 2 + table[FAILED]
+    breaks = (look[1:] != look[:-1]) | (table[START, 1:] > table[END, :-1])
     first = np.flatnonzero(np.concatenate([[True], breaks]))
-    alike = shapes.take(runs[first])
-    counts, times = (np.add.reduceat(values[runs], first) for values in (shapes.count, shapes.time))
-    return join([own, replace(alike, end=np.maximum.reduceat(end, first), count=counts, time=times)])
+    alike = table.take(first, 1)
+    alike[END] = np.maximum.reduceat(table[END], first)
+    alike[COUNT], alike[TIME] = (np.add.reduceat(table[field], first) for field in (COUNT, TIME))
+    return join([shapes.take(np.flatnonzero(~gathered)), Shapes(alike)])
+
+
+def _followed(shapes: Shapes, more: Shapes) -> Shapes:
+    """Return shapes, which are merged, and later ones behind them: only runs that reach to these can go on there."""
+    touch = (shapes.index == GATHERED) & (shapes.end >= more.start.min())
+    return join([
+        shapes.take(np.flatnonzero(~touch)), _merged(join([shapes.take(np.flatnonzero(touch)), more])),
+    ])  # fmt: skip
 
 
 CHUNK: Final = 8192  # records
@@ -316,6 +336,7 @@ class Pyramid:
         self._full: list[Chunk] = []
         self._parts: list[Chunk] = []  # of the newest chunk
         self._open: Chunk | None = None
+        self._known: tuple[int, list[Chunk], Shapes | None] = RAW, [], None  # what was merged at a level, of which
         # Of each table, the number of the first row that is in no full chunk, and in no full part.
         self._taken = self._parted = tuple(0 for _ in self._first)
         self._seen: object = None
@@ -346,23 +367,43 @@ class Pyramid:
         """Return the shapes to draw, None for none, and how many records of devices are in the window.
 
         What is shorter than a pixel is gathered in cells of half to one. `keep` are indices of what is to be drawn on
-        its own; `rows` tells for each row of the book where it is drawn, below 0 where it is not.
+        its own; `rows` tells for each row of the book where it is drawn, below 0 where it is not. Those of the host
+        come first: so they are drawn and stepped through.
         """
         every = [*self._full, *self._parts, *([self._open] if self._open else [])]
         chunks = [chunk for chunk in every if chunk.first <= window[1] and chunk.last >= window[0]]
         if not chunks:
             return None, 0
         level = int((axis.place(window[1]) - axis.place(window[0])) / width).bit_length() - 1
-        shapes = _joined([chunk.within(window, level) for chunk in chunks])
+        shapes = self._within(chunks, window, level)
         while len(shapes) > MOST_SHAPES:
             level += 1
-            shapes = _joined([chunk.within(window, level) for chunk in chunks])
+            shapes = self._within(chunks, window, level)
         count = int(shapes.count[self.book.counted[shapes.row]].sum())
         if len(keep) and level != RAW:
             shapes = join([shapes, *(chunk.kept(keep, level) for chunk in chunks)])
-        drawn = rows[shapes.row]
-        visible = np.flatnonzero(drawn >= 0)
-        return (replace(shapes, row=drawn).take(visible), count) if len(visible) else (None, count)
+        drawn, hosts = rows[shapes.row], self.book.hosts[shapes.row]
+        visible = drawn >= 0
+        order = np.concatenate([np.flatnonzero(visible & hosts), np.flatnonzero(visible & ~hosts)])
+        return (shapes.take(order).on(drawn[order]), count) if len(order) else (None, count)
+
+    def _within(self, chunks: list[Chunk], window: tuple[int, int], level: int) -> Shapes:
+        """Return the shapes of chunks in a window. Of those that are all in it, what was merged before is kept."""
+        if not all(window[0] <= chunk.first and chunk.last <= window[1] for chunk in chunks):
+            return _merged(join([chunk.within(window, level) for chunk in chunks]))
+        closed = [chunk for chunk in chunks if chunk is not self._open]
+        known, merged, shapes = self._known
+        if known != level or merged != closed[: len(merged)]:
+            merged, shapes = [], None
+        if fresh := [chunk.at(level) for chunk in closed[len(merged) :]]:
+            more = join(fresh)
+            shapes = _merged(more) if shapes is None else _followed(shapes, more)
+        self._known = level, closed, shapes
+        if self._open is None or len(closed) == len(chunks):
+            assert shapes is not None
+            return shapes
+        newest = self._open.at(level)
+        return newest if shapes is None else _followed(shapes, newest)
 
     def _chunk(self, tables: Sequence[Columns], upto: Sequence[int]) -> Chunk:
         """Return the rows of all tables from what is in parts up to some numbers."""
@@ -376,12 +417,10 @@ class Pyramid:
         """Return some rows of a table on the rows of their streams, and those that an engine served on its row."""
         device, kind = records["device"][part], records["kind"][part]
         start, finished = starts(records, part), records["finished_ns"][part]
-        count = len(kind)
-        own = Shapes(
+        own = Shapes.of(
             self.book.of_streams(device, records["stream"][part], kind), start, finished, kind,
-            records["status"][part] != DONE, np.ones(count, np.int64), (finished - start).astype(float),
-            np.arange(first, first + count),
+            records["status"][part] != DONE, 1, finished - start, np.arange(first, first + len(kind)),
         )  # fmt: skip
         engine = self.book.of_engines(device, records["engine"][part], kind)
         served = np.flatnonzero(engine >= 0)
-        return [own, replace(own.take(served), row=engine[served])] if len(served) else [own]
+        return [own, own.take(served).on(engine[served])] if len(served) else [own]
