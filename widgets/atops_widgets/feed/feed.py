@@ -41,7 +41,7 @@ from atops.trace.words import race_sentence
 from atops_widgets.feed.axis import Axes, TimeAxis
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.host import HOST, HostLog
-from atops_widgets.feed.links import Links, line_of
+from atops_widgets.feed.links import Links, SeqOrder, line_of
 from atops_widgets.feed.pace import Pace
 
 __all__ = (
@@ -176,6 +176,7 @@ class Feed:
         self.selection = Selection(self._marks_changed)
         self._marks: tuple[tuple[int, int], Marks] = (0, 0), Marks()
         self._links: tuple[int, Links] | None = None
+        self._seq_order = SeqOrder()
         self._axes = Axes()
         self._tracer: Tracer | None = driver.tracer if driver is not None else None
         self._position = 0 if driver is None else -1  # -1: nothing was read yet, so nothing can have been missed
@@ -363,7 +364,7 @@ class Feed:
         """Return the links between commands, as of now."""
         with self.lock:
             if self._links is None or self._links[0] != self.version:
-                self._links = self.version, Links(self.records)
+                self._links = self.version, Links(self.records, self._seq_order)
             return self._links[1]
 
     def told_of(self, seq: int) -> tuple[Columns, int]:

@@ -17,7 +17,7 @@ from atops_widgets.feed.columns import IS_WAIT, Column, Columns
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed
 
-__all__ = ("SYNCHRONISING", "Links", "line_of", "saved_links")
+__all__ = ("SYNCHRONISING", "Links", "SeqOrder", "line_of", "saved_links")
 
 SYNCHRONISING: Final = frozenset({*WAITS, Kind.RECORD, Kind.WRITE_VALUE})
 MOST: Final = 256  # commands marked in one direction; more would mark everything
@@ -31,14 +31,14 @@ class Links:
     What is looked for by seq or by cause is found in sorted columns, neighbours in a stream by looking around.
     """
 
-    def __init__(self, records: Columns) -> None:
+    def __init__(self, records: Columns, order: SeqOrder | None = None) -> None:
+        """Read the edges of a table; `order` is what is kept of it from one to the next."""
         self._seq = records["seq"]
         self._kind = records["kind"]
         self._device = records["device"]
         self._stream = records["stream"]
         self._correlation = records["correlation"]
-        self._order = _order(self._seq)
-        self._sorted = self._seq[self._order]
+        self._sorted, self._order = (order or SeqOrder()).of(records)
         self._satisfied: tuple[Column, Column] | None = None  # what satisfied waits, ascending, and the waits' rows
 
     def rows(self, seqs: Column) -> Column:
@@ -46,7 +46,7 @@ class Links:
         if not len(self._sorted):
             return np.full(len(seqs), -1)
         place = np.searchsorted(self._sorted, seqs, side="right") - 1
-        found = (place >= 0) & (self._sorted[place] == seqs) & (np.asarray(seqs) >= 0)
+        found = (place >= 0) & (self._sorted[place] == seqs)
         return np.where(found, self._order[place], -1)
 
     def row(self, seq: int) -> int:
@@ -121,6 +121,43 @@ class Links:
                 return [int(self._seq[rows[own][0 if step > 0 else -1]])]
             place, size = place + step * size, 4 * size
         return []
+
+
+class SeqOrder:
+    """The commands of a table in the order of their seqs; API calls have none. What was put in order is kept.
+
+    Rows come in the order of ending, which is nearly that of the seqs: what is new is put in order with a few before.
+    """
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._table = np.zeros((2, 1024), np.int64)  # seqs in order, and the numbers of their rows since the beginning
+        self._count = 0
+
+    def of(self, records: Columns) -> tuple[Column, Column]:
+        """Return the seqs of a table, which is always the same one, in order, and the index of the row of each."""
+        part = records.since(self._taken)
+        fresh = np.flatnonzero(records["seq"][part] >= 0) + part.start
+        self._taken = records.start + len(records)
+        if len(fresh):
+            seqs = records["seq"][fresh]
+            begin = int(np.searchsorted(self._table[0, : self._count], seqs.min()))
+            tail = np.concatenate([self._table[:, begin : self._count], np.stack([seqs, fresh + records.start])], 1)
+            self._put(begin, tail.take(np.argsort(tail[0], kind="stable"), 1))
+        if self._count > 2 * len(records):
+            self._put(0, self._table[:, np.flatnonzero(self._table[1, : self._count] >= records.start)])
+        seqs, numbers = self._table[:, : self._count]
+        if records.start:
+            held = np.flatnonzero(numbers >= records.start)
+            seqs, numbers = seqs[held], numbers[held]
+        return seqs, numbers - records.start
+
+    def _put(self, begin: int, rows: Column) -> None:
+        """Write rows from a place on: they are the last ones."""
+        self._count = begin + rows.shape[1]
+        if self._count > self._table.shape[1]:
+            self._table = np.concatenate([self._table[:, :begin], np.zeros((2, 2 * self._count - begin), np.int64)], 1)
+        self._table[:, begin : self._count] = rows
 
 
 def _order(values: Column) -> Column:

@@ -44,9 +44,13 @@ class Sketch:
         """Add a filled box."""
         self.items.append(["r", round(x, 1), round(y, 1), round(width, 1), round(height, 1), colour, alpha])
 
-    def line(self, points: Sequence[float], colour: str, width: float = 1, dash: str = "", alpha: float = 0) -> None:
+    def line(
+        self, points: Sequence[float] | Column, colour: str, width: float = 1, dash: str = "", alpha: float = 0
+    ) -> None:
         """Add a line through points, x and y in turn; with `alpha` the area that it encloses instead."""
-        self.items.append(["l", [round(each, 1) for each in points], colour, width, dash, alpha])
+        few = isinstance(points, Sequence)
+        rounded = [round(each, 1) for each in points] if few else np.round(points, 1).tolist()
+        self.items.append(["l", rounded, colour, width, dash, alpha])
 
     def frame(self, x: float, y: float, width: float, height: float, colour: str, dash: str = "") -> None:
         """Add the outline of a box."""
@@ -166,7 +170,8 @@ class Canvas:
         sketch.box(MARGIN, top, self.lane_width, CURVE, "band")
         self._times(axis, top)
         points = _outline(curve, MARGIN, self.lane_width, bottom, scale)
-        sketch.line([MARGIN, bottom, *points, self.right, bottom], "k12", alpha=0.28)
+        area = np.concatenate([[MARGIN, bottom], points, [self.right, bottom]])
+        sketch.line(area, "k12", alpha=0.28)
         sketch.line(points, "k12", 1.5)
         peak = bottom - most * scale
         sketch.line([MARGIN, peak, self.right, peak], "path", 1.2, "6 3")
@@ -175,7 +180,7 @@ class Canvas:
         moments, shares = free
         if len(moments):
             line = np.stack([self._x(moments, axis), bottom - shares * (CURVE - 16)], 1)
-            sketch.line(line.ravel().tolist(), "before", 1.8, "2 3")
+            sketch.line(line.ravel(), "before", 1.8, "2 3")
         for start, end in axis.gaps:
             left, right = self._x(start, axis), self._x(end, axis)
             sketch.box(left, top, right - left, CURVE, "page")
@@ -261,14 +266,14 @@ def _figures(block: Told) -> list[tuple[str, str]]:
     return found
 
 
-def _outline(curve: Curve, left: float, width: float, bottom: float, scale: float) -> list[float]:
+def _outline(curve: Curve, left: float, width: float, bottom: float, scale: float) -> Column:
     """Return the points of a step curve: each pixel's highest figure, then its last; level parts are two points."""
     count = len(curve.high)
     level = np.round(bottom - np.stack([curve.high, curve.last], 1).ravel() * scale, 1)
     x = left + np.stack([np.arange(count), np.arange(1, count + 1)], 1).ravel() * width / count
     turns = np.flatnonzero(np.diff(level)) + 1
-    corners = np.stack([x[turns], level[turns - 1], x[turns], level[turns]], 1).ravel().tolist()
-    return [left, float(level[0]), *corners, left + width, float(level[-1])]
+    corners = np.stack([x[turns], level[turns - 1], x[turns], level[turns]], 1).ravel()
+    return np.concatenate([[left, level[0]], corners, [left + width, level[-1]]])
 
 
 NAMED: Final = 30  # pixels from which a shape may say what it is

@@ -16,12 +16,13 @@ from atops.base.trace.records import Change, ThreadState
 from atops_widgets.feed.columns import Column, Columns, union
 
 __all__ = (
-    "MOST_SAMPLES", "NEVER", "Curve", "History", "Scratch", "Standing", "Steps", "free_at", "largest_gap",
+    "MOST_SAMPLES", "NEVER", "RECENT", "Curve", "History", "Scratch", "Standing", "Steps", "free_at", "largest_gap",
     "sampled_free", "scratch_at", "thin_steps",
 )  # fmt: skip
 
 NEVER: Final = np.iinfo(np.int64).max
 GRANULE: Final = 256  # bytes that every architecture's allocator rounds up to
+RECENT: Final = 64  # ranges that ended last, told of each device
 MOST: Final = 600_000  # lives held; beyond it the older half of those that are over is forgotten
 
 LIVES: Final[Mapping[str, str]] = {
@@ -56,6 +57,8 @@ class History:
         self._rows: dict[int, int] = {}  # by generation
         self._newest: dict[int, int] = {}  # by place, the row of the newest life that began there
         self._used: dict[int, int] = {}  # by device, after the last change
+        self._now = np.zeros(0, np.int64)  # rows that are live, or kept and not renewed
+        self._past = self._now  # of the others, those that ended last on each device
 
     def update(self, changes: Columns) -> None:
         """Read what is new in the changes of a feed."""
@@ -65,11 +68,23 @@ class History:
         if first == self._read:
             return
         fresh = {field: changes[field][first - changes.start :] for field in changes.fields}
+        known = self._count
         self._begin(fresh)
         self._end(fresh)
         self.version += 1
         if self._count > self._most:
             self._forget()
+            known, self._now, self._past = 0, self._now[:0], self._past[:0]
+        self._sort_out(np.append(self._now, np.arange(known, self._count)))
+
+    def _sort_out(self, rows: Column) -> None:
+        """Divide rows into those that stand now and those that are past; forget of these all but the newest."""
+        gone = (self["died_ns"][rows] != NEVER) & ~(self["kept"][rows] & (self["renewed_ns"][rows] == NEVER))
+        self._now = rows[~gone]
+        past = np.append(self._past, rows[gone])
+        past = past[np.lexsort((self["died_ns"][past], self["device"][past]))]
+        device = self["device"][past]
+        self._past = past[np.searchsorted(device, device, "right") - np.arange(len(past)) <= RECENT]
 
     def __getitem__(self, field: str) -> Column:
         return self._arrays[field][: self._count]
@@ -89,22 +104,20 @@ class History:
         """Return the lives of a device at a moment (None: now), when `used` bytes are set aside.
 
         `kept` are the newest ranges without an owner that account for what `used` has beyond the live ones; `freed`
-        the `recent` last ones that ended before, and are not kept.
+        the `recent` last ones, at most RECENT, that ended before, and are not kept.
         """
-        here = self["device"] == device
-        at = NEVER - 1 if at_ns is None else at_ns
-        died = self["died_ns"]
-        live = np.flatnonzero(here & (self["born_ns"] <= at) & (died > at))
-        over = np.flatnonzero(here & (died <= at))
+        at, died = (NEVER - 1, self["died_ns"]) if at_ns is None else (at_ns, self["died_ns"])
+        rows = np.append(self._past, self._now) if at_ns is None else np.arange(len(self))
+        rows = rows[self["device"][rows] == device]
+        live = np.sort(rows[(self["born_ns"][rows] <= at) & (died[rows] > at)])
+        over = np.sort(rows[died[rows] <= at])
         waiting = over[self["kept"][over] & (self["renewed_ns"][over] > at)]
         waiting = waiting[np.argsort(-died[waiting], kind="stable")]
         slack = used - union(self["offset"][live], self.ends(live))
         kept = waiting[np.cumsum(self.ends(waiting) - self["offset"][waiting]) <= slack] if slack > 0 else waiting[:0]
         if recent == 0:
             return Standing(live, kept, over[:0])
-        others = np.ones(len(self), bool)
-        others[kept] = False
-        over = over[others[over]]
+        over = over[~np.isin(over, kept)]
         if len(over) > recent:
             over = over[np.argpartition(died[over], -recent)[-recent:]]
         return Standing(live, kept, over)

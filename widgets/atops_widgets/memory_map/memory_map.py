@@ -14,8 +14,8 @@ from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.theme import Theme
 from atops_widgets.feed.feed import NOTHING
 from atops_widgets.memory_map.drawing import STATES, draw, swatch
-from atops_widgets.memory_map.history import Standing
-from atops_widgets.memory_map.scene import RECENT, MemoryPicture
+from atops_widgets.memory_map.history import RECENT, Standing
+from atops_widgets.memory_map.scene import MemoryPicture
 
 __all__ = ("MemoryMap",)
 

@@ -11,13 +11,14 @@ from atops.trace.words import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.drawing.theme import STYLES
 from atops_widgets.feed.axis import TimeAxis
-from atops_widgets.feed.columns import Column, plural
+from atops_widgets.feed.columns import Column, Columns, plural
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
 from atops_widgets.memory_map.drawing import CURVE, MARGIN, STATES, Canvas, Sketch
 from atops_widgets.memory_map.history import (
     MOST_SAMPLES,
     NEVER,
+    RECENT,
     History,
     Scratch,
     Steps,
@@ -33,8 +34,8 @@ from atops_widgets.memory_map.words import Touches, Words, operations_on, touche
 __all__ = ("MemoryPicture",)
 
 DEVICES: Final = 2  # shown at once; the others are a page further down
-RECENT: Final = 64  # ranges that ended last, shown of each device
 PIXELS: Final = 480  # of a curve
+STEP: Final = {"at_ns": "i8", "value": "i8"}
 EFFORT_LIVE: Final = 400_000  # rows looked through for the curve of the largest free range, each frame
 EFFORT: Final = 10_000_000  # the same, once, where nothing new comes
 MOST_BLOCKS: Final = 8  # of a kernel whose L1 and L2 are shown
@@ -50,7 +51,7 @@ class MemoryPicture:
         self.words = Words(feed, self.history)
         self._window = Window()
         self._early: Column | None = None  # samples of memory in use from before details were recorded
-        self._steps: dict[int, tuple[int, Steps]] = {}
+        self._steps: dict[int, tuple[int, Columns]] = {}  # by device: changes that were read, and what they tell
         self._free: dict[int, tuple[object, tuple[Column, Column]]] = {}
         self._scratch: tuple[tuple[int, int | None, int], Scratch | None] = (0, None, -1), None
 
@@ -72,14 +73,21 @@ class MemoryPicture:
     def steps(self, device: int) -> Steps:
         """Return the bytes that a device has set aside over time: samples first, then what changes tell."""
         changes = self.feed.changes
-        key = changes.start + len(changes)
-        if device not in self._steps or self._steps[device][0] != key:
-            here = changes["device"] == device
-            at, used, early = changes["at_ns"][here], changes["used_bytes"][here], self._samples()
-            before = early[(early[:, 1] == device) & (early[:, 0] < (at[0] if len(at) else NEVER))]
-            joined = Steps.of(np.append(before[:, 0], at), np.append(before[:, 2], used))
-            self._steps[device] = key, joined
-        return self._steps[device][1]
+        taken, known = self._steps.get(device, (0, None))
+        if known is None or taken != changes.start + len(changes):
+            fresh = changes.since(taken)
+            here = np.flatnonzero(changes["device"][fresh] == device) + fresh.start
+            at, used = changes["at_ns"][here], changes["used_bytes"][here]
+            if known is None:
+                early = self._samples()
+                before = early[(early[:, 1] == device) & (early[:, 0] < (at[0] if len(at) else NEVER))]
+                known = Columns(STEP, changes.capacity, self.feed.texts)
+                at, used = np.append(before[:, 0], at), np.append(before[:, 2], used)
+            last = known["at_ns"][-1:]  # a moment that comes too early is put to the one before: see `Steps.of`
+            at = np.maximum.accumulate(np.append(last, at))[len(last) :]
+            known.extend_columns({"at_ns": at, "value": used})
+            self._steps[device] = changes.start + len(changes), known
+        return Steps(known["at_ns"], known["value"])
 
     def axis(self) -> TimeAxis:
         """Return the axis of the time shown."""
