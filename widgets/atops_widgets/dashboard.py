@@ -143,7 +143,8 @@ class Dashboard(FeedWidget):
     def _kinds(self) -> list[int]:
         """Return the kinds of all commands that any of the widgets may show."""
         for place, rows in enumerate((self.feed.records, self.feed.moments, self.feed.host.rows)):
-            self._known_kinds.update(np.unique(rows["kind"][rows.since(self._read[place])]).tolist())
+            fresh = rows["kind"][rows.since(self._read[place])]
+            self._known_kinds.update(np.flatnonzero(np.bincount(fresh)).tolist())
             self._read[place] = rows.start + len(rows)
         return sorted(self._known_kinds)
 
@@ -193,7 +194,7 @@ def watch(
     Of a driver it shows what happens from now on, and what ended up to `since` seconds of its clock before (`math.inf`:
     all that its trace holds). With `threads` also what kernel threads do, step by step, which makes launches many times
     slower. `share` is the part of one processor that reading and drawing may take, whatever the program does; without
-    it, 0.03 while the program uses a whole one, 0.05 while it uses half, up to 0.15 while it uses none. What comes
+    it, 0.05 while the program uses a quarter of one or more, up to 0.15 while it uses none. What comes
     faster than they follow is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a
     `share` outside of 0 to 1.
     """

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind, TraceNames, TraceRecord
 from atops_widgets import Feed
 from atops_widgets.feed.columns import RECORDS, Columns, Texts
-from atops_widgets.feed.links import NEAR, SYNCHRONISING, Links, saved_links
+from atops_widgets.feed.links import NEAR, SYNCHRONISING, Links, SeqOrder, saved_links
 from tests.runtime.trace_records import record
 from tests.widgets.dashboard_traces import pipeline
 from tests.widgets.traces import double_buffering
@@ -107,3 +109,16 @@ def test_a_line_that_was_not_noted_is_empty() -> None:
     trace = pipeline()
     columns, sites = saved_links(Feed(replace(trace, names=TraceNames())))
     assert set(sites) == {""} and len(columns["link_site"]) > 0
+
+
+@given(st.lists(st.lists(st.integers(-1, 40), max_size=12), max_size=8), st.integers(4, 30))
+def test_seqs_put_in_order_in_portions_are_in_order(portions: list[list[int]], capacity: int) -> None:
+    """Whatever comes in which portions, and whatever is dropped, rows are in the order of seqs; API calls have none."""
+    columns, order = Columns(RECORDS, capacity, Texts()), SeqOrder()
+    for portion in portions:
+        columns.extend([record(seq, Kind.LAUNCH, 0, 1, stream=1) for seq in portion])
+        seqs, rows = order.of(columns)
+        wanted = np.argsort(columns["seq"], kind="stable")
+        wanted = wanted[columns["seq"][wanted] >= 0]
+        assert rows.tolist() == wanted.tolist()
+        assert seqs.tolist() == columns["seq"][wanted].tolist()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atops.base.trace.records import AllocationEvent, Change, ThreadEvent, ThreadState
 from atops.device.memory.allocation import Allocation
@@ -205,3 +207,35 @@ def test_a_chosen_launch_comes_first_and_nothing_is_nothing() -> None:
     assert newest is not None and chosen is not None and other is not None
     assert (newest.launch, chosen.launch, other.launch) == (9, 4, 4)
     assert scratch_at(STEPS_TOLD, 9) is None and scratch_at(steps_table(), None) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.booleans(), st.booleans()), max_size=30),
+       st.integers(1, 7))  # fmt: skip
+def test_what_stands_now_is_what_stands_at_the_last_moment(
+    wishes: list[tuple[int, int, bool, bool]], portion: int
+) -> None:
+    """Ranges that come, go into a pool or back, and come again, are told of now as of any moment, however read."""
+    rows: list[AllocationEvent] = []
+    held: dict[tuple[int, int], int] = {}
+    kept = dict.fromkeys(range(2), 0)
+    for number, (device, place, free, keeps) in enumerate(wishes):
+        key, at = (device, place), 10 * number
+        if not free and key not in held:
+            held[key] = number
+        elif free and key in held:
+            kept[device] += keeps
+            used = (sum(each[0] == device for each in held) - 1 + kept[device]) * 1024
+            rows.append(AllocationEvent(at, device, place * 1024, 1024, 0, FREED, held.pop(key), used, 0, 1))
+            continue
+        else:
+            continue
+        used = (sum(each[0] == device for each in held) + kept[device]) * 1024
+        rows.append(AllocationEvent(at, device, place * 1024, 1024, 0, ALLOCATED, number, used, 0, 1))
+    changes, history = Columns(CHANGES, 1000, Texts()), History(most=12)
+    for first in range(0, len(rows), portion):
+        changes.extend(rows[first : first + portion])
+        history.update(changes)
+    for device in range(2):
+        now, then = (history.standing(device, at, 4096, 64) for at in (None, NEVER - 1))
+        for field in ("live", "kept", "freed"):
+            assert sorted(getattr(now, field).tolist()) == sorted(getattr(then, field).tolist()), field

@@ -175,8 +175,7 @@ class Feed:
         self.stopped = driver is None
         self.selection = Selection(self._marks_changed)
         self._marks: tuple[tuple[int, int], Marks] = (0, 0), Marks()
-        self._links: tuple[int, Links] | None = None
-        self._seq_order = SeqOrder()
+        self._links, self._seq_order = (-1, Links(self.records)), SeqOrder()
         self._axes = Axes()
         self._tracer: Tracer | None = driver.tracer if driver is not None else None
         self._position = 0 if driver is None else -1  # -1: nothing was read yet, so nothing can have been missed
@@ -363,7 +362,7 @@ class Feed:
     def links(self) -> Links:
         """Return the links between commands, as of now."""
         with self.lock:
-            if self._links is None or self._links[0] != self.version:
+            if self._links[0] != self.version:
                 self._links = self.version, Links(self.records, self._seq_order)
             return self._links[1]
 

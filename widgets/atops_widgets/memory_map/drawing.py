@@ -194,8 +194,8 @@ class Canvas:
 
     def _times(self, axis: TimeAxis, top: float) -> None:
         moments = ticks(axis.first, axis.last, self.lane_width, axis)
-        for at, text in zip(moments, moments_told(moments), strict=True):
-            x = self._x(at, axis)
+        places = self._x(np.array(moments, np.int64), axis).tolist()
+        for x, text in zip(places, moments_told(moments), strict=True):
             self.sketch.line([x, top, x, top + CURVE + 4], "grid")
             room = self.right - x - 4
             if room > 7 * len(text):

@@ -13,7 +13,7 @@ from atops.base.trace.records import Kind, TraceRecord
 from atops.device.call_site import file_shown
 from atops.trace.words import KIND_NAMES, format_bytes, format_ns
 from atops_widgets.feed.columns import Column, Ranges
-from atops_widgets.feed.feed import Feed
+from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.links import line_of
 from atops_widgets.memory_map.history import NEVER, History
 from atops_widgets.memory_map.lanes import Lane
@@ -60,7 +60,7 @@ class Touches:
     def columns(self, lanes: Sequence[Lane]) -> dict[str, Column]:
         """Return where they stand in lanes; those outside of all are left out."""
         found: dict[str, list[Column]] = {name: [] for name in ("lane", "left", "right", "how", "seq", "bytes")}
-        for number, lane in enumerate(lanes):
+        for number, lane in enumerate(lanes if len(self.seq) else ()):
             here = (self.device == lane.ordinal) & lane.axis.holds(self.start, self.stop)
             start, stop = self.start[here], self.stop[here]
             values = (np.full(len(start), number), lane.axis.place(start), lane.axis.place(stop), self.how[here],
@@ -74,14 +74,20 @@ class Touches:
         }
 
 
+EMPTY: Final = np.zeros(0, np.int64)
+UNTOUCHED: Final = Touches(EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, NOTHING)
+
+
 def touches_of(feed: Feed, everything: bool) -> Touches:
     """Return what the selected operation touched, by address; with `everything`, what the newest operations did."""
     records, uses, selected = feed.records, feed.uses, feed.selection.seq
+    if selected < 0 and not everything:
+        return UNTOUCHED
     if everything:
         rows = np.arange(max(0, len(records) - SAVED), len(records))
         given = Ranges.among(uses, np.arange(max(0, len(uses) - SAVED), len(uses)))
     else:
-        rows = feed.links().rows(np.array([selected])) if selected >= 0 else np.zeros(0, np.int64)
+        rows = feed.links().rows(np.array([selected]))
         rows = rows[rows >= 0]
         given = Ranges.of(uses, selected)
     parts: list[tuple[Column, ...]] = []

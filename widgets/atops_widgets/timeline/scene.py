@@ -18,7 +18,7 @@ from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.host import HOST
 from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
-__all__ = ("Figures", "Timetable", "Waits", "figures", "following", "sums")
+__all__ = ("Figures", "Layout", "Timetable", "Waits", "figures", "following", "sums")
 
 NOTHING_YET: Final = "Nothing has run yet: run the cells that use the device."
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down

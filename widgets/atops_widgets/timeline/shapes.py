@@ -235,14 +235,11 @@ def _runs(shapes: Shapes, left: Column, level: int) -> Shapes:
     single = shapes.table.take(member, 1)
     return Shapes.of(
         begin // width,
-        np.where(alone, single[START], start << level),
-        np.where(alone, single[END], start + number << level),
-        main[first],
-        broken[first],
-        total,
+        np.where(alone, single[START], start << level), np.where(alone, single[END], start + number << level),
+        main[first], broken[first], total,
         np.add.reduceat(time[cells].sum(1), first),
         np.where(alone, single[INDEX], GATHERED),
-    )
+    )  # fmt: skip
 
 
 def _alike(cells: Column, look: Column, width: int) -> tuple[Column, Column]:
