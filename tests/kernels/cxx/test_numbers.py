@@ -32,6 +32,18 @@ template <class T> __device__ int wrong() {
     wants(more, 5.375), wants(most, -2.5), wants(a < 3 && a >= b && a != 1.0f && 2.0 < a, 1);
     return bad;
 }
+template <class T> __device__ int wrong_limits(double most, double least, double step) {
+    using Limits = std::numeric_limits<T>;
+    static_assert(Limits::is_specialized && Limits::is_signed && !Limits::is_integer);
+    constexpr T top = Limits::max();
+    return (top != most) + (Limits::lowest() != -most) + (Limits::min() != least) + (Limits::epsilon() != step) +
+           (Limits::infinity() != INFINITY) + (Limits::quiet_NaN() == Limits::quiet_NaN()) + !(Limits::denorm_min() > 0);
+}
+__global__ void limits(int *x) {
+    x[0] = wrong_limits<__fp16>(65504, 0x1p-14, 0x1p-10), x[1] = wrong_limits<tops::half>(65504, 0x1p-14, 0x1p-10);
+    x[2] = wrong_limits<__bf16>(0x1.FEp127, 0x1p-126, 0x1p-7);
+    x[3] = wrong_limits<tops::bfloat>(0x1.FEp127, 0x1p-126, 0x1p-7);
+}
 __global__ void arithmetic(int *x) {
     x[0] = wrong<__fp16>(), x[1] = wrong<__bf16>(), x[2] = wrong<tops::half>(), x[3] = wrong<tops::bfloat>();
     __fp16 tiny(1.0f);
@@ -44,9 +56,10 @@ __global__ void arithmetic(int *x) {
 
 @pytest.mark.parametrize("command", ["g++", "clang++"])
 def test_arithmetic(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
-    """The values, and the types: two of one type keep it, with another number it is as with a float."""
+    """Values, types (two of one keep it, with another number it is as with a float), and `std::numeric_limits`."""
     if shutil.which(command) is None:
         pytest.skip(f"needs {command}")
     monkeypatch.setenv(NAMED, command)
     module = k.compile_source(ARITHMETIC, "arithmetic.tops").module()
     assert run("", "arithmetic", (1, 1), np.full(6, 9, np.int32), module=module).tolist() == [0] * 6
+    assert run("", "limits", (1, 1), np.full(4, 9, np.int32), module=module).tolist() == [0] * 4

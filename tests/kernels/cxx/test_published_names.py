@@ -11,7 +11,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from atops import kernels as k
-from atops.base.errors import LaunchFailure
+from atops.base.errors import KernelAssert, LaunchFailure
 from atops.base.options import EmulatorOptions
 from atops.device.native.toolchain import NAMED
 
@@ -249,6 +249,20 @@ def test_registers_compile(module: Any, run: Callable[..., Any]) -> None:
     """What intrinsics give goes into any type and computes; the first one that is reached is a fault."""
     with pytest.raises(LaunchFailure, match=r"vectors.tops:75.*called __dtu_s_movsr2targ"):
         run("", "registers", (1, 1), np.zeros(1, np.int32), module=module)
+
+
+def test_an_assertion_with_a_text(run: Callable[..., Any]) -> None:
+    """op_assert tells what it is given to say; a program's own goes first."""
+    text = """#include <krt/builtins.h>
+__global__ void f(int *x) {
+    op_assert(x[0] < 3, "x is %d, half of it %g\\n", x[0], __fp16(x[0] / 2.0f));
+    x[1] = 5;
+}"""
+    assert run(text, "f", (1, 1), np.zeros(2, np.int32)).tolist() == [0, 5]
+    with pytest.raises(KernelAssert, match=r"kernel f at test\.tops:3: assertion `x is 7, half of it 3\.5` failed"):
+        run(text, "f", (1, 1), np.full(2, 7, np.int32))
+    own = text.replace("__global__", "__device__ void op_assert(bool c, const char *, int, __fp16) {}\n__global__")
+    assert run(own, "f", (1, 1), np.full(2, 7, np.int32)).tolist() == [7, 5]
 
 
 def test_the_header_of_the_runtime_alone(run: Callable[..., Any]) -> None:

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <limits>
 #include <type_traits>
 
 namespace atops {
@@ -119,3 +120,29 @@ ATOPS_KIND(float, 'f') ATOPS_KIND(double, 'f') ATOPS_KIND(half, 'f') ATOPS_KIND(
 // As the text names them. A processor that has a type of its own under the name is not asked.
 using __atops_fp16 = atops::half;
 using __atops_bf16 = atops::brain;
+
+// Of a type that the library does not know, `max()` and its like are 0, and no error.
+namespace atops {
+template <class Number, uint16_t SMALLEST, uint16_t LARGEST, uint16_t STEP, uint16_t INFINITE, uint16_t NONE, uint16_t LEAST, int DIGITS>
+struct Limits {
+    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false, is_bounded = true;
+    static constexpr bool has_infinity = true, has_quiet_NaN = true, is_iec559 = true;
+    static constexpr int radix = 2, digits = DIGITS;
+    static constexpr Number of(uint16_t bits) { return __builtin_bit_cast(Number, bits); }
+    static constexpr Number min() noexcept { return of(SMALLEST); }
+    static constexpr Number max() noexcept { return of(LARGEST); }
+    static constexpr Number lowest() noexcept { return of(LARGEST | 0x8000); }
+    static constexpr Number epsilon() noexcept { return of(STEP); }
+    static constexpr Number infinity() noexcept { return of(INFINITE); }
+    static constexpr Number quiet_NaN() noexcept { return of(NONE); }
+    static constexpr Number denorm_min() noexcept { return of(LEAST); }
+};
+template <class Number>
+using HalfLimits = Limits<Number, 0x0400, 0x7BFF, 0x1400, 0x7C00, 0x7E00, 1, 11>;
+template <class Number>
+using BrainLimits = Limits<Number, 0x0080, 0x7F7F, 0x3C00, 0x7F80, 0x7FC0, 1, 8>;
+}  // namespace atops
+template <>
+struct std::numeric_limits<atops::half> : atops::HalfLimits<atops::half> {};
+template <>
+struct std::numeric_limits<atops::brain> : atops::BrainLimits<atops::brain> {};

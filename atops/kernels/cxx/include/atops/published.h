@@ -22,6 +22,16 @@ using mapped_ptr = char *;
 using __half = __atops_fp16;
 enum class RoundingMode_t { RM_RZ, RM_RN, RM_RZ_CLAMP, RM_RN_CLAMP };
 
+// An assertion with a text, which is told in its place. A template, as all that stands back behind a program's own.
+template <class... T>
+inline void op_assert(bool condition, const char *format, T... given) {
+    if (condition) return;
+    char text[1024];
+    snprintf(text, sizeof text, format, atops::promoted(given)...);
+    if (size_t end = strlen(text); end && text[end - 1] == '\n') text[end - 1] = 0;
+    atops::fail(atops::Fault::kernel_assert, text, "", 0);
+}
+
 inline int __tops_tid_x() { return int(threadIdx.x); }
 inline int __tops_tid_y() { return int(threadIdx.y); }
 inline int __tops_tid_z() { return int(threadIdx.z); }

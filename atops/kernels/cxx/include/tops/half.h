@@ -64,3 +64,7 @@ struct Kind<tops::bfloat> {
     static constexpr char value = 'e';
 };
 }  // namespace atops
+template <>
+struct std::numeric_limits<tops::half> : atops::HalfLimits<tops::half> {};
+template <>
+struct std::numeric_limits<tops::bfloat> : atops::BrainLimits<tops::bfloat> {};
