@@ -42,6 +42,18 @@ template <class T> void twice_by_pointer(T *d) { auto kernel = twice<T>; kernel<
 template <class T> __global__ __cooperative__ void met(T *x) { __syncblocks(); if (blockIdx.x == 1) x[0] += 5; }
 template <class T> void met_by_pointer(T *d) { auto kernel = met<T>; kernel<<<2, 1>>>(d); }
 void of_the_host(int *x) { x[0] = 42; }
+template <class K> void one_of(K hello, int *d) { hello<<<1, 1>>>(d); }
+template <class T> void two_of(T *d) {
+    auto hello = twice<T>; hello<<<1, 1>>>(d);
+    { auto turn = hello; turn<<<1, 1>>>(d); }
+}
+void three_of(void (*hello)(int *), int *d) { void (*turn)(int *) = hello; turn<<<1, 1>>>(d); hello<<<1, 1>>>(d); }
+struct Ops { void (*hello)(int *) = which; void go(int *d) { hello<<<1, 1>>>(d); } };
+void four_of(int *d) {
+    auto f = [hello = twice<int>](int *d) { hello<<<1, 1>>>(d); };
+    for (auto hello : {twice<int>, twice<int>}) hello<<<1, 1>>>(d);
+    f(d), hello<<<1, 1>>>();
+}
 template <void (*kernel)(unsigned *, unsigned)> void constant(unsigned *d) { kernel<<<1, 1>>>(d, 1); }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
@@ -61,6 +73,11 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         puts(topsGetErrorName(topsGetLastError()));
         none = of_the_host; none<<<1, 1>>>((int *)d); puts(topsGetErrorName(topsGetLastError()));""",
         "12345\n20\n25\ntopsErrorInvalidHandle\ntopsErrorInvalidHandle\n", 0,
+    ),
+    "variables that are called as a kernel is": (
+        """int h, *d; topsMalloc(&d, sizeof h); Ops().go(d); three_of(twice<int>, d); two_of(d); one_of(twice<int>, d);
+        four_of(d); topsMemcpy(&h, d, sizeof h, topsMemcpyDeviceToHost); printf("%d\\n", h);""",
+        "hello from block 0\n256\n", 0,
     ),
     "kernels of one name": (
         """float h, *d; topsMalloc(&d, sizeof h); which<<<1, 1>>>(d);

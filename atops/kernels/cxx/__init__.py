@@ -2,7 +2,7 @@
 
 reading    what a text may read while it is compiled
 tokens     the tokens of a preprocessed text; declarations: what they declare
-rewrite    from TOPS C++ to C++, names and lines kept; refusals: what it faults; shared: names of shared memory at the
+rewrite    from TOPS C++ to C++, names and lines kept; refusals: what it faults; scopes: names of shared memory at the
            top, and what hides them; registration: the tables of what a module has
 unit       from a source text to kernels, with diagnostics in its own lines
 messages   what the compiler says, in the words of the text; columns: where in its lines

@@ -89,9 +89,13 @@ class Declarations(Cursor):
         a statement, where a product would be of no use, as a parameter of a lambda, and before `=` and `:`.
         """
         before = kind = self._place_before(place)
+        if self._text(before) == "*" and self._before(before) == "(" and self._text(self._next(place + 1)) == ")":
+            kind = self._place_before(self._place_before(before))  # void (*name)(int)
+            behind = self._next(self._next(place + 1) + 1)
+            return self._text(behind) == "(" and kind >= 0 and self._is_type(kind)
         while kind >= 0 and self._text(kind) in ("*", "&"):
             kind = self._place_before(kind)
-        if kind < 0 or self.given[kind].kind != "name" or self.given[kind].text in _NO_TYPES:
+        if kind < 0 or not self._is_type(kind):
             return False
         if kind == before or at_top:
             return True
@@ -111,20 +115,21 @@ class Declarations(Cursor):
             start = self._place_before(start)
         return start > 0 and self._before(start) == "]"
 
+    def _is_type(self, place: int) -> bool:
+        return self.given[place].kind == "name" and self.given[place].text not in _NO_TYPES
+
     def declares_alone(self, place: int) -> bool:
         """Whether a name declares something without a type right before it.
 
-        It is a second declarator, a part of a structured binding, what a lambda captures, an enumerator, or a label.
+        It is a second declarator, a part of a structured binding, what a lambda captures, or an enumerator.
         """
         before = self._before(place)
-        if before == "goto" or (before in (";", "{", "}") and self._text(self._next(place + 1)) == ":"):
-            return True
         start, opening = self._beginning(place)
         ahead = self._place_before(start)
         if opening == "[":  # of a subscript an operand stands before it
             operand = self._text(ahead) in (")", "]") or (ahead >= 0 and self.given[ahead].kind in ("name", "number"))
             return not operand or self._text(ahead) in ("auto", *_NO_TYPES)
-        if self.enumerates(place):
+        if opening == "{" and before in ("{", ",") and self._enum_before(ahead) is not None:
             return True
         if before != "," or (opening == "(" and self._text(ahead) != "for"):
             return False
@@ -135,10 +140,10 @@ class Declarations(Cursor):
             return False
         return any(start <= place and self._next(start) == place for start, _ in self.declarators(named, end))
 
-    def enumerates(self, place: int) -> bool:
-        """Whether an enumerator is declared here, which the scope around the braces has."""
-        start, opening = self._beginning(place)
-        return opening == "{" and self._before(place) in ("{", ",") and self._is_enumeration(self._place_before(start))
+    def is_label(self, place: int) -> bool:
+        """Whether a label stands here, whose name is none of anything else."""
+        before = self._before(place)
+        return before == "goto" or (before in (";", "{", "}") and self._text(self._next(place + 1)) == ":")
 
     def _beginning(self, place: int) -> tuple[int, str]:
         """Return where the bracket or the end of a statement is that a place comes first behind, and its text."""
@@ -156,13 +161,13 @@ class Declarations(Cursor):
             at -= 1
         return at, self._text(at) if at >= 0 else ""
 
-    def _is_enumeration(self, at: int) -> bool:
-        """Whether the brace behind a place is that of an `enum`."""
+    def _enum_before(self, at: int) -> int | None:
+        """Return the place of the `enum` whose brace is behind a place; None for another brace."""
         while at >= 0 and self.given[at].text not in (";", "{", "}", ")", "="):
             if self.given[at].text == "enum":
-                return True
+                return at
             at -= 1
-        return False
+        return None
 
     def end_of_declaration(self, place: int) -> int | None:
         """Return the place of the semicolon that ends a declaration; None where this is a cast or a parameter."""

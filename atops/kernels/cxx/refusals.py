@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from atops.kernels.cxx.declarations import Declarations
+from atops.kernels.cxx.scopes import Scopes
 from atops.kernels.cxx.tokens import closing
 
 __all__ = ("Refusals",)
@@ -25,8 +25,8 @@ _SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
 _SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
 
 
-class Refusals(Declarations):
-    """Declarations, and what of them is refused."""
+class Refusals(Scopes):
+    """Declarations and their scopes, and what of them is refused."""
 
     def refusal(self, place: int, program: bool) -> str:
         """Return why the name at a place is refused; "" where it is not. Host code of a `program` has exceptions."""

@@ -23,7 +23,7 @@ from itertools import count
 from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, noted_kernels, taken_alignment, used_bare
 from atops.kernels.cxx.refusals import Refusals
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
-from atops.kernels.cxx.shared import Shared
+from atops.kernels.cxx.scopes import Shared
 from atops.kernels.cxx.tokens import Token, closing, parts_of, spelled, tokens
 
 __all__ = ("rewrite",)
@@ -103,7 +103,8 @@ class _Rewriter(Refusals):
                 lambda each: each[0] if each[1] is None else f"__{each[1]}__".ljust(len(each[0])), text
             )
         self.kernels = noted_kernels(text, self.kernels)
-        self.given = list(tokens(text))
+        before, self.given = len(self.given), list(tokens(text))
+        self._carry_over(before)
         self.main = out = list[str]()
         self.beginning = 0
         place = 0
@@ -131,14 +132,11 @@ class _Rewriter(Refusals):
                 self.scopes.append(None)
             elif token.text == "}" and self.scopes:
                 self.scopes.pop()
-            self.shared.passed(token.text, len(self.scopes), self._text(self._next(place + 1)))
-            if token.text[-1] in "};" and self._at_top:  # what defines a variable of the device ends so, too
-                self.shared.at_top()
-                if out is self.main:
-                    self.beginning = len(out) + 1  # behind this token
+            if token.text[-1] in "};" and self._at_top and out is self.main:  # the end of what defines a variable, too
+                self.beginning = len(out) + 1  # behind this token
             elif token.text == "<<<":
                 if self._before(place) in (")", "]"):
-                    return self._launch(place, place, out)
+                    return self._launch(place, place, False, out)
                 self._fault("<<< is preceded by no kernel's name")
         elif token.kind == "text" and token.text == '"C"' and self._before(place) == "extern":
             brace = self._next(place + 1)
@@ -173,14 +171,16 @@ class _Rewriter(Refusals):
         if text in self.bare and self._before(place) not in ("::", ".", "->"):
             out.append(f"{self.bare[text]}::{text}")
             return place + 1
+        own = text in self.kernels and self._is_own(place)
         if (opening := self._launch_at(place)) is not None:
-            return self._launch(place, opening, out)
+            return self._launch(place, opening, own, out)
         if text == "extern" and self._text(self._next(place + 1)) == "__shared__":
             return self._dynamic(place, out)
         if text == "main" and self.program and self._is_main(place):
             out.append(MAIN)
             return place + 1
-        self._refuse(place, text)
+        if not own:
+            self._refuse(place, text)
         if self.is_unknown_intrinsic(place):
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
@@ -247,10 +247,11 @@ class _Rewriter(Refusals):
                 self._instantiate(spelled(self._join(place, end)))
         return at if self._text(at) == "<<<" and self._before(place) != "::" else None
 
-    def _launch(self, place: int, opening: int, out: list[str]) -> int:
+    def _launch(self, place: int, opening: int, own: bool, out: list[str]) -> int:
         """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call.
 
-        What has no kernel's name, such as `table[i]` or a parameter, is a pointer to one.
+        What has no kernel's name, such as `table[i]` or a parameter, is a pointer to one. So is a kernel's name
+        that something of the function's own has here.
         """
         closing_at = next((at for at in range(opening, len(self.given)) if self._text(at) == ">>>"), None)
         if closing_at is None or self._text(self._next(closing_at + 1)) != "(":
@@ -260,7 +261,8 @@ class _Rewriter(Refusals):
         given = self._rewritten(opening + 1, closing_at).strip()
         ends = self._skip(place, closing_at + 1)
         self.line += self._join(place, closing_at + 1).count("\n")
-        if self._before(place) in (".", "->") or not ("<" in name or name.rpartition("::")[2] in self.kernels):
+        of_kernel = "<" in name or (name.rpartition("::")[2] in self.kernels and not (own and "::" not in name))
+        if self._before(place) in (".", "->") or not of_kernel:
             out.append(f"{name}->*atops::Launching{{atops::Configuration({given})}}{ends}")
             return closing_at + 1
         self._instantiate(spelled(self._join(place, opening)))
@@ -359,8 +361,8 @@ class _Rewriter(Refusals):
             for each in names:
                 self.shared.note(self._namespaces(), each, f"atops::shared_memory(&{scope}::{names[-1]}).{each}")
             return end + 1
-        for each in names:  # the top of the text may have such a name, too
-            self.shared.hide(each, len(self.scopes))
+        for start, _ in self.declarators(self.declared_name(first, end) or first, end):
+            self.hide(self._next(start), False)  # the top of the text may have such a name, too
         place_of_all = f"__atops_place_{number}"
         refs = f"auto &{place_of_all} = atops::{function}(&__atops_memory_{number}::{names[-1]});"
         out.append(" ".join([refs, *(f"[[maybe_unused]] auto &{each} = {place_of_all}.{each};" for each in names)]))
@@ -381,12 +383,15 @@ class _Rewriter(Refusals):
 
     def _is_use(self, place: int) -> bool:
         """Whether a name stands for shared memory that is declared at the top, not for something of the function."""
-        text = self.given[place].text
         if self._before(place) in (".", "->"):
             return False
+        return not self.is_label(place) and not self._is_own(place)
+
+    def _is_own(self, place: int) -> bool:
+        """Whether something of a function or class has a name here; one that is declared here does from now on."""
         if self.declares(place, self._at_top) or self.declares_alone(place):
-            self.shared.hide(text, len(self.scopes) - self.enumerates(place))
-        return not self.shared.hides(text)
+            self.hide(place, self._at_top)
+        return self.hides(place)
 
     def _members(self, first: int, end: int, aligned: str) -> tuple[str, list[str]] | None:
         """Return the members that a declaration becomes, and their names; `aligned` stands before it."""
@@ -408,12 +413,13 @@ class _Rewriter(Refusals):
     def _rewritten(self, start: int, end: int) -> str:
         """Return some tokens on one line, their types rewritten."""
         inner: list[str] = []
-        given, line = self.given, self.line
+        given, line, hidden = self.given, self.line, self._hidden
+        self._hidden = self._within(start)
         self.given = [each for each in given[start:end] if each.kind != "line"]
         place = 0
         while place < len(self.given):
             place = self._one(place, inner)
-        self.given, self.line = given, line
+        self.given, self.line, self._hidden = given, line, hidden
         return "".join(inner).replace("\n", " ")
 
     def _dynamic(self, place: int, out: list[str]) -> int:
@@ -435,7 +441,7 @@ class _Rewriter(Refusals):
             self.shared.note(self._namespaces(), name, f"atops::dynamic_shared<{kind}>()")
             out.append(skipped)
         else:
-            self.shared.hide(name, len(self.scopes))
+            self.hide(name_at, False)
             out.append(f"[[maybe_unused]] {kind} *{name} = atops::dynamic_shared<{kind}>();{skipped}")
         self.line += self._join(place, end).count("\n")
         return end + 1

@@ -204,6 +204,47 @@ def test_scopes_of_names_that_shared_memory_has_too(run: Any) -> None:
     assert run("", "f", (1, 1), np.zeros(len(right), np.int32), module=module).tolist() == right
 
 
+OWN = (  # each has an `s` of its own, and finds the shared one behind it: x[0] becomes 4 + s[0] + 1
+    "auto f = [s = 3](int a) { return s + a; }; x[0] = f(1)",
+    "int q = 2; auto f = [q, s = int{2}, &x] { return q + s; }; x[0] = f()",
+    "auto f = [s = 3](int a) { auto g = [&] { return s; }; return g() + a; }; x[0] = f(1)",
+    "auto f = [=, s = 4]() mutable noexcept { s += 0; return s; }; x[0] = f()",
+    "auto f = [&s = x[1]] { s = 4; }; f(); x[0] = x[1]",
+    "x[0] = ([](int a, int s) { return a * 0 + s; })(s[0], 4)",
+    "x[0] = least([](int a, int s) { return s - a; }(3, 7), s[0])",
+    "auto f = []<int s>(Int<s>) { return s; }; x[0] = f(Int<4>())",
+    "auto f = []<class s>(s a) { return a; }; x[0] = f(4)",
+    "bool less = x[1] < 3, t = less; x[0] = 3 + t",
+    "enum class E { t = 1, s = 4 }; x[0] = int(E::s)",
+    "{ enum E { t, s = 4 }; x[0] = s; }",
+    "{ enum class E : char { s = 4 }; x[0] = int(E::s) + s[0] - 7; }",
+    "goto s; x[0] = 1; s: x[0] = 4",
+    "void (*f)(int *) = four; { void (*s)(int *) = f; s(x); }",
+    "struct A { int s[2]; int get() { return s[0]; } } a{{4}}; x[0] = a.get()",
+    "{ using s = int; s v = 4; x[0] = v; }",
+    "if (int s = 4; s) x[0] = s; else x[0] = s + 1",
+    "switch (s[0]) { case 7: { int s = 4; x[0] = s; } }",
+    "x[0] = made<4>()",
+)
+
+
+def test_each_scope_ends_where_it_does(run: Any) -> None:
+    """What captures, parameters of lambdas and their templates, enumerators, labels and pointers to functions hide."""
+    kernels = "".join(
+        f"__global__ void f{at}(int *x) {{ s[0] = 7; {own}; x[0] += s[0] + 1; }}\n" for at, own in enumerate(OWN)
+    )
+    text = f"""#include <tops.h>
+__shared__ int s[4];
+template <int> struct Int {{}};
+template <int s> __device__ int made() {{ return s; }}
+__device__ int least(int a, int b) {{ return a < b ? a : b; }}
+__device__ void four(int *s) {{ s[0] = 4; }}
+{kernels}"""
+    module = k.compile_source(text, "scopes.tops").module()
+    for at, own in enumerate(OWN):
+        assert run("", f"f{at}", (1, 1), np.zeros(2, np.int32), module=module)[0] == 12, own
+
+
 ALIGNED = """
 __shared__ char first;
 alignas(256) __shared__ int top[3];

@@ -37,10 +37,12 @@ template <class T> __device__ int wrong_limits(double most, double least, double
     static_assert(Limits::is_specialized && Limits::is_signed && !Limits::is_integer);
     constexpr T top = Limits::max();
     return (top != most) + (Limits::lowest() != -most) + (Limits::min() != least) + (Limits::epsilon() != step) +
-           (Limits::infinity() != INFINITY) + (Limits::quiet_NaN() == Limits::quiet_NaN()) + !(Limits::denorm_min() > 0);
+           (Limits::infinity() != INFINITY) + (Limits::denorm_min() <= 0) +
+           (Limits::quiet_NaN() == Limits::quiet_NaN());
 }
 __global__ void limits(int *x) {
-    x[0] = wrong_limits<__fp16>(65504, 0x1p-14, 0x1p-10), x[1] = wrong_limits<tops::half>(65504, 0x1p-14, 0x1p-10);
+    x[0] = wrong_limits<__fp16>(65504, 0x1p-14, 0x1p-10);
+    x[1] = wrong_limits<tops::half>(65504, 0x1p-14, 0x1p-10);
     x[2] = wrong_limits<__bf16>(0x1.FEp127, 0x1p-126, 0x1p-7);
     x[3] = wrong_limits<tops::bfloat>(0x1.FEp127, 0x1p-126, 0x1p-7);
 }
