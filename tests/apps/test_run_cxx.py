@@ -54,6 +54,16 @@ void four_of(int *d) {
     for (auto hello : {twice<int>, twice<int>}) hello<<<1, 1>>>(d);
     f(d), hello<<<1, 1>>>();
 }
+namespace inner { template <class T, int N = 2> __global__ void plus(T *x, T v) { x[threadIdx.x] += v * N; } }
+template <class T> const void *address_of() { return reinterpret_cast<const void *>(&inner::plus<T, 1 + 2>); }
+template <class T> void added(T *d, T v) {
+    void *given[] = {&d, &v}; auto two = inner::plus<T>;
+    const void *table[] = {(void *)inner::plus<T, 10>, address_of<T>()};
+    topsLaunchKernel(two, 1, 1, given); topsLaunchKernel(inner::plus<T, 1>, 1, 1, given);
+    for (auto each : table) topsLaunchKernel(each, dim3(1), dim3(1), given, 0, 0);
+    topsLaunchCooperativeKernel((const void *)met<T>, 2, 1, given, 0, 0);
+    topsFuncAttributes a; printf("%s ", topsGetErrorName(topsFuncGetAttributes(&a, table[0])));
+}
 template <void (*kernel)(unsigned *, unsigned)> void constant(unsigned *d) { kernel<<<1, 1>>>(d, 1); }
 struct Pair { int left; double right; };
 __global__ void by_value(double *x, Pair given, const char *none) { x[0] = given.left + given.right + (none ? 1 : 0); }
@@ -72,7 +82,18 @@ PROGRAMS = {  # what main does, what comes out, and the exit code
         auto none = reinterpret_cast<void (*)(int *)>(&printf); none<<<1, 1>>>(nullptr);
         puts(topsGetErrorName(topsGetLastError()));
         none = of_the_host; none<<<1, 1>>>((int *)d); puts(topsGetErrorName(topsGetLastError()));""",
-        "12345\n20\n25\ntopsErrorInvalidHandle\ntopsErrorInvalidHandle\n", 0,
+        "12345\n20\n25\ntopsErrorInvalidDeviceFunction\ntopsErrorInvalidDeviceFunction\n", 0,
+    ),
+    "addresses of kernels that templates make": (
+        """int h, *d; topsMalloc(&d, sizeof h); topsMemset(d, 0, 4); added(d, 4);
+        topsMemcpy(&h, d, sizeof h, topsMemcpyDeviceToHost); printf("%d\\n", h); void *none[] = {&d};
+        for (const void *wild : {(const void *)&h, (const void *)16, (const void *)of_the_host, (const void *)nullptr})
+            puts(topsGetErrorName(topsLaunchKernel(wild, 1, 1, none)));
+        topsFuncAttributes a; puts(topsGetErrorName(topsFuncGetAttributes(&a, (const void *)&h)));
+        puts(topsGetErrorName(topsModuleLaunchKernel((topsFunction_t)16, 1, 1, 1, 1, 1, 1, 0, 0, none, 0)));
+        void (*null)(int *) = nullptr; null<<<1, 1>>>(d); puts(topsGetErrorName(topsGetLastError()));""",
+        f"topsSuccess {4 * (2 + 1 + 10 + 3) + 5}\n" + "topsErrorInvalidDeviceFunction\n" * 5
+        + "topsErrorInvalidHandle\ntopsErrorInvalidDeviceFunction\n", 0,
     ),
     "variables that are called as a kernel is": (
         """int h, *d; topsMalloc(&d, sizeof h); Ops().go(d); three_of(twice<int>, d); two_of(d); one_of(twice<int>, d);

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from atops.kernels.cxx.tokens import Cursor, closing
 
-__all__ = ("BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "noted_kernels", "taken_alignment", "used_bare")
+__all__ = (
+    "BARE", "OF_TYPES", "QUALIFIERS", "Declarations", "noted_kernels", "of_headers", "taken_alignment", "used_bare",
+)  # fmt: skip
 
 OF_TYPES = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "__fp16", "__bf16", "bool"))
 QUALIFIERS = frozenset(("const", "volatile", "static", "constexpr", "alignas", "struct", "class", "typename", "inline"))
@@ -74,6 +76,31 @@ class Declarations(Cursor):
             if depth <= 0:
                 break
         return at
+
+    def launch_at(self, place: int) -> int | None:
+        """Return where `<<<` is, if the name at `place` begins what is launched."""
+        at = self.behind_name(place)
+        if self._text(at) == "<":
+            if (end := self.behind_arguments(at)) is None:
+                return None
+            at = self._next(end)
+        return at if self._text(at) == "<<<" and self._before(place) != "::" else None
+
+    def behind_name(self, place: int) -> int:
+        """Return the place of the first token behind a::b."""
+        at = self._next(place + 1)
+        while self._text(at) == "::":
+            at = self._next(self._next(at + 1) + 1)
+        return at
+
+    def value_at(self, place: int, arguments: int) -> int | None:
+        """Return the place behind `name<arguments>`, if that is neither declared nor called here."""
+        ahead = self._place_before(place)
+        if ahead >= 0 and self._is_type(ahead):
+            return None
+        if self._text(ahead) in ("::", ".", "->", ">", "*") or (end := self.behind_arguments(arguments)) is None:
+            return None
+        return None if self._text(self._next(end)) in ("(", "::") else end
 
     def is_plain_call(self, place: int) -> bool:
         """Whether a statement calls what is named here, without `<<<...>>>`."""
@@ -325,12 +352,12 @@ def noted_kernels(text: str, known: dict[str, bool]) -> dict[str, bool]:
         others |= bool(re.search(rf"\[[^][;]*\b{name}\b|[),]\s*{name}\s*[;=](?!=)|\busing\b[^;]*\b{name}\b", text))
         overloads = rf"__global__[^;{{}}]*\b{name}\s*\([^;{{}}]*\{{"
         others |= kernels[name] > 1 and len(re.findall(overloads, text)) > 1
-        made[name] = made.get(name, name not in _of_headers()) and not others
+        made[name] = made.get(name, name not in of_headers()) and not others
     return made
 
 
 @cache
-def _of_headers() -> frozenset[str]:
+def of_headers() -> frozenset[str]:
     """Return the names that our headers call or define."""
     texts = (path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "include" / "atops").glob("*.h"))
     return frozenset(name for text in texts for name in re.findall(r"\b(\w\w+)\(|\bX\((\w+)\)", text) for name in name)

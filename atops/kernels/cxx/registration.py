@@ -17,6 +17,9 @@ return atops::run_main({MAIN}, count, arguments);
 extern "C" __attribute__((visibility("default"))) void atops_set_host(const atops::Host *given) {{
 atops::host = given;
 }}
+extern "C" __attribute__((visibility("default"))) const atops::MadeKernel *atops_made() {{
+return atops::made_kernels;
+}}
 """
 
 
@@ -90,6 +93,7 @@ def _functions(kernels: Sequence[CxxKernel], templates: Sequence[CxxKernel]) -> 
     """Return the table of the kernels' functions, by whose addresses host code launches them, too.
 
     Those that templates make are in no table: of these there are the names of the templates, cooperative ones marked.
+    What host code names with its arguments is noted as the program is loaded (`atops/host.h`).
     """
     addresses = "".join(f"reinterpret_cast<const void *>({_address(each)}), " for each in kernels)
     table = f"extern const void *const atops_functions[] = {{{addresses}nullptr}};\n"

@@ -20,7 +20,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from atops.kernels.cxx.declarations import OF_TYPES, QUALIFIERS, noted_kernels, taken_alignment, used_bare
+from atops.kernels.cxx.declarations import (
+    OF_TYPES,
+    QUALIFIERS,
+    noted_kernels,
+    of_headers,
+    taken_alignment,
+    used_bare,
+)
 from atops.kernels.cxx.refusals import Refusals
 from atops.kernels.cxx.registration import MAIN, CxxKernel, CxxVariable, Fault, Rewritten, registration
 from atops.kernels.cxx.scopes import Shared
@@ -171,16 +178,14 @@ class _Rewriter(Refusals):
         if text in self.bare and self._before(place) not in ("::", ".", "->"):
             out.append(f"{self.bare[text]}::{text}")
             return place + 1
-        own = text in self.kernels and self._is_own(place)
-        if (opening := self._launch_at(place)) is not None:
-            return self._launch(place, opening, own, out)
+        if (behind := self._of_kernels(place, out)) is not None:
+            return behind
         if text == "extern" and self._text(self._next(place + 1)) == "__shared__":
             return self._dynamic(place, out)
         if text == "main" and self.program and self._is_main(place):
             out.append(MAIN)
             return place + 1
-        if not own:
-            self._refuse(place, text)
+        self._refuse(place, text)
         if self.is_unknown_intrinsic(place):
             out.append(f'atops::Unsupported("{text}")')
             return place + 1
@@ -190,7 +195,7 @@ class _Rewriter(Refusals):
         """Fault a name that no kernel may have here."""
         if why := self.refusal(place, self.program):
             self._fault(why)
-        if self.kernels.get(text) and not self._at_top and self.is_plain_call(place):
+        if self.kernels.get(text) and not self._at_top and self.is_plain_call(place) and not self.hides(place):
             self._fault(f"kernel {text} is called as a function; host code launches it: {text}<<<grid, block>>>(...) "
                         "(TOPS C++, 8.1)")  # fmt: skip
 
@@ -234,18 +239,24 @@ class _Rewriter(Refusals):
 
     # ---- launches
 
-    def _launch_at(self, place: int) -> int | None:
-        """Return where `<<<` is, if the name at `place` begins what is launched."""
-        at = self._next(place + 1)
-        while self._text(at) == "::":
-            at = self._next(self._next(at + 1) + 1)
-        if self._text(at) == "<":
-            if (end := self.behind_arguments(at)) is None:
-                return None
-            at = self._next(end)
-            if self.program and self.found.templates:  # host code may want its address
-                self._instantiate(spelled(self._join(place, end)))
-        return at if self._text(at) == "<<<" and self._before(place) != "::" else None
+    def _of_kernels(self, place: int, out: list[str]) -> int | None:
+        """Take a launch, and the name of a kernel that a template makes, where a program takes its address."""
+        own = self.given[place].text in self.kernels and self._is_own(place)
+        if (opening := self.launch_at(place)) is not None:
+            return self._launch(place, opening, own, out)
+        arguments = self.behind_name(place)
+        if not self.program or self._text(arguments) != "<":
+            return None
+        last = self._text(self._place_before(arguments))
+        alone = self.kernels.get(last) or last in of_headers()  # theirs are told by their arguments
+        if own or not alone or not self._template(spelled(self._join(place, arguments))):
+            return None
+        if (end := self.value_at(place, arguments)) is None:
+            return None
+        name = spelled(self._join(place, arguments)) + self._rewritten(arguments, end)
+        out.append(f"atops::made<&{name}, {int(self._is_cooperative(name))}>(){self._skip(place, end)}")
+        self.line += self._join(place, end).count("\n")
+        return end
 
     def _launch(self, place: int, opening: int, own: bool, out: list[str]) -> int:
         """Take `kernel<<<grid, block, shared, stream>>>`; the arguments follow as those of a call.
@@ -277,17 +288,21 @@ class _Rewriter(Refusals):
         return closing_at + 1
 
     def _instantiate(self, name: str) -> None:
-        """Note the kernel that a launch, or its address, makes of a template, if its arguments are plain."""
+        """Note the kernel that a launch makes of a template, if its arguments are plain."""
         plain, _, arguments = name.partition("<")
-        scopes = [each for each in self.scopes if each]
-        found = (self.found.templates.get("::".join([*scopes[:end], plain])) for end in range(len(scopes), -1, -1))
-        template = next(filter(None, found), None)
+        template = self._template(plain)
         local = re.findall(r"(?<!::)\b[A-Za-z_]\w*\b(?!::)", arguments)
         if template is None or not arguments or not all(_PLAIN_TYPE.fullmatch(each) for each in local):
             return
         made = f"::{template.name.removeprefix('::')}<{arguments}"
         if all(each.name != made for each in self.found.kernels):
             self.found.kernels.append(replace(template, name=made))
+
+    def _template(self, name: str) -> CxxKernel | None:
+        """Return the template of kernels that a name stands for here."""
+        scopes = [each for each in self.scopes if each]
+        found = (self.found.templates.get("::".join([*scopes[:end], name])) for end in range(len(scopes), -1, -1))
+        return next(filter(None, found), None)
 
     def _is_cooperative(self, name: str) -> bool:
         plain = spelled(name.partition("<")[0]).rpartition("::")[2]

@@ -143,7 +143,7 @@ def _python_of(parameter: CParameter, values: Mapping[str, Any]) -> object:
     """Return what Python's function takes for an argument."""
     value = values[parameter.name]
     if parameter.type == "const void *" and parameter.name in OF_KERNELS:
-        return launching.FUNCTIONS.get(value or 0, value or 0)
+        return launching.function_at(value)
     if parameter.type in ("void *", "const void *"):
         return memory_of(value, values.get(SIZE))
     if isinstance(value, bytes):

@@ -7,10 +7,11 @@ are known; pointers among them are what the program has computed, and are looked
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,7 +30,7 @@ from atops.tops.functions.launch import LoadedFunction, places_of
 from atops.tops.header.structs import dim3
 from atops.tops.program.lines import Callback, CallLines
 
-__all__ = ("CALLS", "FUNCTIONS", "add_kernels", "launching", "words_at")
+__all__ = ("CALLS", "FUNCTIONS", "add_kernels", "function_at", "launching", "words_at")
 
 # The program's own kernels, by the addresses of their functions.
 FUNCTIONS: dict[int, ProgramKernel] = {}
@@ -44,6 +45,34 @@ def add_kernels(loaded: Loaded) -> None:
         kinds = [row.parameters[each] for each in range(row.count)]
         sizes, pointers = [each.bytes for each in kinds], _pointers(kinds)
         FUNCTIONS[address] = _kernel_at(loaded, row.name.decode(), row.enter, sizes, pointers, bool(row.cooperative))
+    for made in _made(library):
+        kinds = [made.rows[each] for each in range(made.count)]
+        said = _MADE.search(made.name.decode())
+        name = "a kernel of a template" if said is None else said[1]
+        sizes, pointers = [each.bytes for each in kinds], _pointers(kinds)
+        FUNCTIONS[made.address] = _kernel_at(loaded, name, made.enter, sizes, pointers, bool(made.cooperative))
+
+
+class _MadeKernel(ctypes.Structure):
+    """A kernel that a template has made, as the program notes it (`atops/host.h`)."""
+
+
+_MadeKernel._fields_ = (
+    ("address", ctypes.c_void_p), ("enter", ctypes.c_void_p), ("rows", ctypes.POINTER(ParameterRow)),
+    ("count", ctypes.c_int32), ("cooperative", ctypes.c_int32), ("name", ctypes.c_char_p),
+    ("next", ctypes.POINTER(_MadeKernel)),
+)  # fmt: skip
+# As g++ and clang++ tell it.
+_MADE: Final = re.compile(r"kernel = &?(?:\(& ?)?(.*?)\)?[;,] (?:int )?cooperative = ")
+
+
+def _made(library: ctypes.CDLL) -> Iterator[_MadeKernel]:
+    """Yield the kernels of templates whose addresses the program takes."""
+    library.atops_made.restype = ctypes.POINTER(_MadeKernel)
+    each = library.atops_made()
+    while each:
+        yield each.contents
+        each = each.contents.next
 
 
 def launching(loaded: Loaded, lines: CallLines) -> Callback:
@@ -70,13 +99,15 @@ def launching(loaded: Loaded, lines: CallLines) -> Callback:
         block: Any, shared: int, stream: int | None,
     ) -> None:  # fmt: skip
         each, flags = tuple(sizes[:count]), tuple(map(bool, pointers[:count]))
-        found: ProgramKernel | int
+        found: ProgramKernel | int | str
         if name is None:  # a pointer to a kernel is launched, and is the last argument
             found = words_at(places[count - 1], 1)[0]
             if (own := FUNCTIONS.get(found)) is not None:
                 found, each = own, each[:-1]
             elif loaded.module.text_low <= found < loaded.module.text_high and (made := made_at(found)) is not None:
                 found = kernel(made[0], enter, each, (*flags[:-1], False), made[1])
+            elif found:
+                found = hex(found)  # no kernel
         else:
             found = kernel(name.decode(), enter, each, flags, bool(cooperative))
         data = _bytes_at(places[: len(each)], each)
@@ -161,15 +192,23 @@ def _number(data: bytes, kind: np.dtype[np.generic]) -> object:
     return np.frombuffer(data, kind, 1)[0]
 
 
+def function_at(address: int | None) -> ProgramKernel | int | str | None:
+    """Return the kernel whose function is at an address, or the handle that it is; the text of another address."""
+    if not address or (own := FUNCTIONS.get(address)) is None:
+        try:
+            live(address, LoadedFunction)
+        except AtopsError:
+            return hex(address) if address else None
+        return address
+    return own
+
+
 def _known(function: int | None) -> tuple[Kernel[...] | None, Any]:
     """Return the kernel that is launched, and what stands for it; no kernel where the launch says what is wrong."""
-    own = FUNCTIONS.get(function or 0)
-    if own is not None:
-        return own, own
-    try:
-        found = live(function, LoadedFunction)
-    except AtopsError:
-        return None, function
+    named = function_at(function)
+    if not isinstance(named, int):
+        return (named, named) if isinstance(named, ProgramKernel) else (None, named)
+    found = live(named, LoadedFunction)
     kernel = found.kernel
     if not isinstance(kernel, NativeKernel):
         return kernel, function
@@ -210,6 +249,8 @@ def _launch_function(
                                             (key, data, second, count, last))  # fmt: skip
         return int(found[0])
     launched, given = _given(function, parameters)
+    if isinstance(launched, str):
+        launched = function  # of a handle it is said that it is dead
     both = [extra] if extra else None  # refused
     return int(tops.topsModuleLaunchKernel(launched, *sizes, shared, stream or 0, given or None, both)[0])
 

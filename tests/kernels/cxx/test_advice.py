@@ -37,6 +37,7 @@ int main() {
     one<<<1, 1>>>(f);
     topsMallocHost(&d, 8);
     topsFreeHost(d);
+    topsMallocManaged(&d, 8);
 }
 """
 
@@ -62,7 +63,7 @@ def test_calls_that_do_not_fit(command: str, monkeypatch: pytest.MonkeyPatch) ->
         k.compile_source(CALLS, "calls.tops")
     said = str(caught.value)
     fits = "error: the arguments of the launch do not fit the parameters of the kernel, which are (int*)"
-    for line, wanted in ((7, fits), (8, fits), (9, "topsHostMalloc"), (10, "topsHostFree")):
+    for line, wanted in ((7, fits), (8, fits), (9, "topsHostMalloc"), (10, "topsHostFree"), (11, "no managed memory")):
         assert any(f"calls.tops:{line}:" in each and wanted in each for each in said.splitlines()), said
     assert "calls.tops:6:" not in said, said
 

@@ -93,6 +93,33 @@ Launch<Kernel, Call> launch(const char *kernel, int cooperative, const Configura
     return {kernel, cooperative, given};
 }
 
+// A kernel that a template makes, where host code takes its address: the launch by that has no types.
+struct MadeKernel {
+    const void *address;
+    void (*enter)(void **);
+    const ParameterRow *rows;
+    int32_t count, cooperative;
+    const char *name;  // among the words of a compiler
+    const MadeKernel *next;
+};
+inline const MadeKernel *made_kernels;
+
+template <auto kernel, int cooperative>
+struct Made {
+    static bool note() {
+        static MadeKernel own = {reinterpret_cast<const void *>(kernel), Entry<kernel>::enter, Entry<kernel>::rows,
+                                 Entry<kernel>::count, cooperative, __PRETTY_FUNCTION__, made_kernels};
+        made_kernels = &own;
+        return true;
+    }
+    static inline const bool noted = note();
+};
+template <auto kernel, int cooperative>
+constexpr auto &made() {
+    (void)&Made<kernel, cooperative>::noted;  // as the program is loaded
+    return *kernel;
+}
+
 // The launch of what points to a kernel: `table[i]->*Launching(configuration)(arguments...)`.
 template <class Start>
 struct Started {

@@ -1256,6 +1256,9 @@ inline topsError_t topsFreeAsync(void *ptr, topsStream_t stream) {
 // Names of another runtime. The advice is the compiler's error where one is called.
 template <class... T> __attribute__((error("the function is topsHostMalloc"))) topsError_t topsMallocHost(T &&...);
 template <class... T> __attribute__((error("the function is topsHostFree"))) topsError_t topsFreeHost(T &&...);
+template <class... T>
+__attribute__((error("there is no managed memory: call topsMalloc and topsMemcpy, or topsHostMalloc")))
+topsError_t topsMallocManaged(T &&...);
 // A kernel is its function, as the text has it, or the pointer to it.
 template <class... P>
 inline topsError_t topsLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **args, size_t shared = 0,
