@@ -17,6 +17,11 @@ _SAID = re.compile(
 _DECLARED = r".* declared with (?:attribute error|'error' attribute): "
 _LAUNCH = re.compile(rf"call to .*?Launch<void \(\*\)(?P<parameters>\(.*?\)), {_DECLARED}")
 _SAYS = re.compile(rf"^call to {_DECLARED}")
+# Where a template of a header is used: g++ tells it before the error, from the inside out, clang++ behind it.
+_REQUIRED = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? +(?P<text>(?:\w+ )?required .*)$")
+_WITHIN = re.compile(r"^[^:\n]+: In \w+")  # begins what g++ tells of one function
+_REQUESTED = "requested here"
+_ASSERTED = re.compile(r"""static(?:_assert| assertion) failed due to requirement '.*'(?:: (.*)| "(.*)")$""")
 _INCLUDED = re.compile(r"(In file included| +) from (?P<file>.+?):(?P<line>\d+)[:,]")
 _PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a function of ours: where it is called
 _CALLED = "__builtin_LINE"  # stands in the default arguments of these
@@ -43,6 +48,8 @@ def take(said: str, texts: Texts, log: DiagnosticLog, failed: bool, columns: Col
     for line in said.splitlines():
         if (found := _SAID.match(line)) is not None:
             reader.read(found)
+        else:
+            reader.read_context(line)
     if failed and len(log.errors) == before:
         last = said.strip().splitlines()[-1] if said.strip() else "it said nothing"
         detail = reader.elsewhere[0] if reader.elsewhere else last
@@ -59,7 +66,18 @@ class _Reader:
         self.elsewhere: list[str] = []  # errors that are in no text of the program
         self.own = False  # the last error or warning is in one: its notes are told
         self.wrong: tuple[SourceText, SourcePosition] | None = None  # where the last error is
+        self.user: tuple[SourceText, SourcePosition] | None = None  # where the program uses the template told of
+        self.unplaced = ""  # the error in a template of a header of which that is not known yet
         self.placed = False  # the candidate that is spoken of takes the place of its call
+
+    def read_context(self, line: str) -> None:
+        """Read a line that is no message: it may say where the template of the next one is used."""
+        if _WITHIN.match(line):
+            self.user = None
+        elif self.user is None and (found := _REQUIRED.match(line)) is not None:
+            source = self.texts.of(found["file"])
+            if not isinstance(source, str):
+                self.user = source, _position(found, source, self.columns)
 
     def read(self, found: re.Match[str]) -> None:
         """Read a message."""
@@ -68,6 +86,9 @@ class _Reader:
         if isinstance(source, str):
             return self._of_a_header(found, text)
         where = _position(found, source, self.columns)
+        if self.unplaced and kind == "note" and text.endswith(_REQUESTED):
+            self.log.error(self.unplaced, source, where)
+        self.unplaced = ""
         if _NOT_INLINE.search(text):
             self.own = False
         elif kind.endswith("error"):
@@ -86,6 +107,9 @@ class _Reader:
         """Read what is said of no line of the program. What clang++ says there of a candidate, g++ says of the call."""
         if found["kind"].endswith("error"):
             self.elsewhere.append(text)
+            if self.user is not None:
+                self.log.error(text, *self.user)
+            self.unplaced = "" if self.user else text
         if text.startswith("candidate: "):
             self.placed = _PLACED.search(text) is not None
         elif self.own and self.wrong and self._is_placed(found) and (told := _candidate(text)) != text:
@@ -140,6 +164,7 @@ def _in_words_of_the_text(said: str) -> str:
     if launch := _LAUNCH.match(text):
         text = f"{text[launch.end() :]}, which are {launch['parameters']}"
     text = _CONST.sub(r"assignment of read-only variable \1", _SAYS.sub("", text))
+    text = _ASSERTED.sub(r"static assertion failed: \1\2", text)
     if unknown := _UNKNOWN_HIP.search(text):
         name = unknown[1] or unknown[2]
         return f"'{name}' is not declared: programs in C++ call TOPS's functions, and HIP's are for Python (atops.hip)"

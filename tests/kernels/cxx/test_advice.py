@@ -99,6 +99,35 @@ def test_what_is_wrong_behind_the_text_has_a_line_of_it() -> None:
             k.compile_source(text, "f.tops")
 
 
+USES = """#include <tcle.h>
+using namespace tops;
+template <class V> __device__ void inner(float *x) {
+    tcle::leaptr<V> p(x);
+    p.template load<3>();
+}
+__global__ void f(float *x) {
+    vfloat a = vzero<vfloat>();
+    auto h = tcle::cvt<vhalf>(a);
+    inner<vfloat>(x);
+}
+__global__ void g(float *x) {}
+"""
+
+
+@pytest.mark.parametrize("command", ["g++", "clang++"])
+def test_what_headers_refuse_is_told_where_they_are_used(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each, in the innermost line of the text."""
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv(NAMED, command)
+    with pytest.raises(CompilationError) as caught:
+        k.compile_source(USES, "uses.tops")
+    said = [each for each in str(caught.value).splitlines() if "error:" in each]
+    assert [each.partition(":")[2].partition(":")[0] for each in said] == ["5", "9"], said
+    assert said[0].endswith("error: static assertion failed: the leaptr has fewer strides")
+    assert said[1].endswith("error: static assertion failed: a conversion keeps the number of lanes")
+
+
 def test_types_that_do_not_fit_are_those_of_the_text() -> None:
     """Both vectors are whole, and a half has its name."""
     text = "__global__ void f(float *x) {\n  __vector4 float v(1.0f); __vector4 int w = v;\n  __fp16 h = \"a\";\n}\n"
