@@ -17,7 +17,7 @@ from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host
 from tests.widgets.pictures import keep
-from tests.widgets.traces import double_buffering, two_bursts
+from tests.widgets.traces import double_buffering, record, two_bursts
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +49,29 @@ def test_thin_shapes_have_gaps(host: Host) -> None:
     assert {kind for kind, _ in thin} == {Kind.RECORD} and all(gaps == list(GAPS["falling"]) for _, gaps in thin)
     assert shown.get("view.rects.filter((r) => r.width >= 4).every((r) => r.gaps.length === 0)")
     assert widget.to_svg().count("data-gap") == len(thin)
+
+
+def test_what_failed_at_once_has_its_sign(host: Host) -> None:
+    """A launch that failed within no time is seen: a sign in the colour of failures, and one for its neighbours."""
+    widget = Timeline(Trace((
+        record(1, Kind.COPY_H2D, 1, 0, 100),
+        record(2, Kind.LAUNCH, 1, 100, 100, status=Status.FAILED, name="square"),
+        record(3, Kind.COPY_D2H, 1, 100, 100, status=Status.SKIPPED),
+        record(4, Kind.LAUNCH, 2, 500, 900, status=Status.FAILED, name="cube"),
+        record(5, Kind.COPY_H2D, 2, 901, 1000),
+    )))  # fmt: skip
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    failed = shown.get("view.rects.filter((r) => r.failed).map((r) => [r.x, r.width])")
+    signs = shown.get("view.signed")
+    assert min(width for _, width in failed) < 4 and len(signs) == 2
+    assert all(any(x - 13 < at <= x for at, _ in signs) for x, _ in failed)
+    seen = shown.get("""(({data, width}) => view.signed.map(([x, y]) => {
+      const at = 4 * (Math.round((y + 1) * devicePixelRatio) * width + Math.round((x + 1) * devicePixelRatio));
+      return `#${[...data.slice(at, at + 3)].map((each) => each.toString(16).padStart(2, "0")).join("")}`;
+    }))(view.context.getImageData(0, 0, view.canvas.width, view.canvas.height))""")
+    assert seen == [shown.get("view.colour('failed')")] * 2
+    assert widget.to_svg().count('data-sign="failed"') == 2
 
 
 def test_a_click_selects_in_all_widgets(host: Host) -> None:

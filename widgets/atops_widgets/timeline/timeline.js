@@ -3,7 +3,7 @@ import { clickGap, drawAxis, drawCursor, momentAt, placing, toggleGaps } from ".
 import { clickRace, countRaces, drawRaces, listenToRaces, spotsOf, stepRaced } from "../drawing/races.js";
 import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
-const TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
+const TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8, SIGN = 13;
 const LEAST_NS = 4;
 
 // A window of time, zoomed by a factor about a moment that stays where it is. `span` is all there is.
@@ -40,17 +40,10 @@ export function tops(rows, folded = []) {
   return {tops: found, bottom: y};
 }
 
-// Take something into a list, or out of it.
-const toggled = (list, what) => (list.includes(what) ? list.filter((each) => each !== what) : [...list, what]);
-
-function fold(view, device) {
-  view.folded = toggled(view.folded, device);
-  view.redraw();
-}
-
-// Keep a row at the top, or no more; without one: none.
-function pin(view, row) {
-  view.pins = row ? toggled(view.pins, row) : [];
+// Take a device into those that are folded, or a row into those kept at the top, or out of them; without one: none.
+function toggle(view, list, what) {
+  const others = view[list].filter((each) => each !== what);
+  view[list] = what === undefined ? [] : others.length < view[list].length ? others : [...others, what];
   view.ask();
 }
 
@@ -60,10 +53,6 @@ const chosenRow = (view) => view.scene.rows[view.rects.find(({seq}) => seq >= 0 
 // Where the rows begin, right of their names, and how wide they are.
 const edgeOf = (view) => Math.min(150, view.width * 0.28);
 const roomOf = (view) => view.width - edgeOf(view) - RIGHT;
-
-function fill(view, [start, end]) {
-  view.win = {start, end};
-}
 
 // The window on the axis, and how many pixels a nanosecond there has.
 function shownOf(view, place = placing(view)) {
@@ -82,34 +71,24 @@ function timeAt(view, x) {
 }
 
 // Move the window as `act` says of where it is on the axis, and of all there is.
-function change(view, act, shown = shownOf(view)) {
+function changeWindow(view, act, shown = shownOf(view)) {
   const place = placing(view), {start, end} = act(shown, view.scene.span.map(place), place);
-  move(view, {start: momentAt(view, start), end: momentAt(view, end)});
+  moveWindow(view, {start: momentAt(view, start), end: momentAt(view, end)});
 }
 
-function move(view, win) {
-  view.win = win;
-  view.whole = false;
-  setFollow(view, false);
+// Show a part of the time: a window, everything, or always the newest.
+function showWindow(view, win, whole, follow) {
+  Object.assign(view, {win, whole, follow});
+  view.followButton.setAttribute("aria-pressed", follow);
   view.ask();
 }
 
-function setFollow(view, on) {
-  view.follow = on;
-  view.followButton.setAttribute("aria-pressed", on);
-}
-
-function toggleFollow(view) {
-  setFollow(view, !view.follow);
-  view.whole = false;
-  view.ask();
-}
+const moveWindow = (view, win) => showWindow(view, win, false, false);
+const toggleFollow = (view) => showWindow(view, view.win, false, !view.follow);
 
 function showAll(view) {
-  setFollow(view, false);
-  view.whole = true;
-  fill(view, view.scene.span);
-  view.ask();
+  const [start, end] = view.scene.span;
+  showWindow(view, {start, end}, true, false);
 }
 
 // The last burst of work: from the last gap that is a twentieth of all there is, or more.
@@ -123,10 +102,15 @@ export function lastBurst(start, end, span) {
   return {start: from, end: span[1]};
 }
 
+// Show a stretch of time, and a part of its length more on both sides.
+function showLonger(view, start, end, part) {
+  const spare = Math.max(2, (end - start) * part);
+  moveWindow(view, {start: start - spare, end: end + spare});
+}
+
 function showLast(view) {
   const {columns, span} = view.scene, {start, end} = lastBurst(columns.start, columns.end, span);
-  const spare = Math.max(1, (end - start) / 50);
-  move(view, {start: start - spare, end: end + spare});
+  showLonger(view, start, end, 0.02);
 }
 
 function togglePath(view) {
@@ -136,12 +120,14 @@ function togglePath(view) {
   view.ask();
 }
 
-function zoom(view, factor, about) {
-  change(view, (win, span, place) => zoomed(win, factor, about === undefined ? (win.start + win.end) / 2 : place(about), span));
+function zoomBy(view, factor, about) {
+  changeWindow(view, (win, span, place) => zoomed(win, factor, about === undefined ? (win.start + win.end) / 2 : place(about), span));
 }
 
+const zoomIn = (view) => zoomBy(view, 0.5);
+
 function pan(view, part) {
-  change(view, (win, span) => panned(win, (win.end - win.start) * part, span));
+  changeWindow(view, (win, span) => panned(win, (win.end - win.start) * part, span));
 }
 
 // ---- drawing
@@ -155,37 +141,39 @@ function drawRows(view, places) {
       const [y, height] = folded ? [top, ROW] : [top - HEAD, HEAD];
       view.write(folded ? "▸" : "▾", 6, y + height / 2, 12, "quiet");
       view.write(name, 18, y + height / 2, edgeOf(view) - 26, "ink", BOLD);
-      view.heads.push([y, y + height, () => fold(view, ordinal)]);
+      view.heads.push([y, height, "folded", ordinal]);
     } else if (folded) return;
     device = ordinal;
     if (number % 2 === 0) view.fillBox("band", edgeOf(view), top, roomOf(view), ROW);
     if (folded) return;
     view.write(label, 18, top + ROW / 2, edgeOf(view) - 26, engine ? "quiet" : "ink");
-    view.heads.push([top, top + ROW, () => pin(view, row)]);
+    view.heads.push([top, ROW, "pins", row]);
   });
 }
 
 function drawShapes(view, c, x, places) {
   const {row, start, end, kind, failed, count, busy, seq, name, bytes} = view.scene.columns;
-  const left = edgeOf(view), right = view.width - RIGHT;
+  const left = edgeOf(view), right = view.width - RIGHT, last = {};
+  view.signed = [];
   for (let i = 0; i < row.length; i++) {
     const from = Math.max(left, x(start[i])), to = Math.min(right, x(end[i]));
     if (to < left || from > right) continue;
-    const width = Math.max(1.5, to - from), one = count[i] <= 1;
+    const width = Math.max(1.5, to - from), one = count[i] <= 1, [, glyph, hatch] = view.table.kinds[kind[i]];
+    const text = view.texts[name[i]] || "", label = width >= 34 ? text : "";
     const height = one ? ROW - 4 : Math.max(5, (ROW - 4) * busy[i]);
     const y = places[row[i]] + ROW - 2 - height;
     c.fillStyle = width < 4 ? view.colour(`k${kind[i]}`) : view.kindFill(kind[i]);
     c.fillRect(from, y, width, height);
-    const gaps = width < 4 ? view.table.gaps[view.table.kinds[kind[i]][2]] : [];
+    const gaps = width < 4 ? view.table.gaps[hatch] : [];
     for (const part of gaps) view.fillBox("page", from, y + part * height - 1, width, 2);
     if (width > 3) view.fillBox("page", from + width - 0.5, y, 0.5, height);
     if (failed[i]) {
       view.strokeBox("page", 2, [], from + 3, y + 3, Math.max(1, width - 6), height - 6);
       view.strokeBox("failed", 2, [], from + 1, y + 1, Math.max(1, width - 2), height - 2);
+      const at = Math.min(from, right - SIGN);
+      if (!(Math.abs(at - last[row[i]]) < SIGN)) view.signed.push([last[row[i]] = at, places[row[i]] + 2]);
     }
     if (width >= 14 && one) {
-      const glyph = failed[i] ? "!" : view.table.kinds[kind[i]][1];
-      const label = width >= 34 ? view.texts[name[i]] || "" : "";
       const room = label ? Math.min(width - 2, 16 + c.measureText(label).width) : 12;
       view.fillBox(`k${kind[i]}`, from + 1, y + 2, room, height - 4);
       view.write(glyph, from + 3, y + height / 2, 12, "on", MONO);
@@ -193,8 +181,14 @@ function drawShapes(view, c, x, places) {
     }
     view.drawn(from, y, width, height, {
       seq: seq[i], kind: kind[i], count: count[i], failed: failed[i], row: row[i], start: start[i], end: end[i],
-      name: view.texts[name[i]] || "", bytes: bytes[i], gaps,
+      name: text, bytes: bytes[i], gaps,
+      act: !one && (() => showLonger(view, start[i], end[i], 0.5)),
     });
+  }
+  // The sign of what failed, over all shapes and however narrow its own is; once where several are.
+  for (const [at, top] of view.signed) {
+    view.fillBox("failed", at, top, SIGN, ROW - 4);
+    view.write("!", at + 3, top + ROW / 2 - 2, SIGN, "on", MONO);
   }
 }
 
@@ -253,6 +247,13 @@ function draw(view, c) {
 
 // ---- pointer
 
+// The name of a device folds its rows, that of a row keeps it at the top.
+function clickHead(view, {offsetX, offsetY}) {
+  const head = offsetX < edgeOf(view) && view.heads.find(([top, height]) => offsetY >= top && offsetY < top + height);
+  if (head) toggle(view, ...head.slice(2));
+  return head;
+}
+
 // Dragging the axis moves the time cursor, dragging elsewhere the window.
 function listenToPointer(view) {
   const {canvas} = view;
@@ -266,8 +267,8 @@ function listenToPointer(view) {
   view.listen(canvas, "pointermove", (event) => {
     if (!held || (!view.moved && Math.abs(event.offsetX - held.x) <= 3)) return;
     view.moved = true;
-    if (held.measures) measure(view, held.at, timeAt(view, event.offsetX));
-    else change(view, (win, span) => panned(win, (held.x - event.offsetX) / win.scale, span), held.win);
+    if (held.measures) measureRange(view, held.at, timeAt(view, event.offsetX));
+    else changeWindow(view, (win, span) => panned(win, (held.x - event.offsetX) / win.scale, span), held.win);
   });
   view.listen(canvas, "lostpointercapture", () => {
     if (held?.measures) tellRange(view);
@@ -276,7 +277,7 @@ function listenToPointer(view) {
   view.listen(canvas, "dblclick", () => showAll(view));
   listenToWheel(view, (event) => {
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(view, event.deltaX / view.width);
-    else zoom(view, 2 ** (event.deltaY / 240), timeAt(view, event.offsetX));
+    else zoomBy(view, 2 ** (event.deltaY / 240), timeAt(view, event.offsetX));
   });
 }
 
@@ -296,26 +297,20 @@ function setUpSearch(view) {
   view.bar.append(box, view.found);
 }
 
-function centre(view, at, length) {
-  change(view, (win, span, place) => {
-    const half = (length || win.end - win.start) / 2;
-    return clamped({start: place(at) - half, end: place(at) + half}, span);
-  });
-}
-
 // Move the window to what was found, where it is not in view.
-function reveal(view) {
+function revealFound(view) {
   const {find, found, columns: c} = view.scene, {seq} = view.marks;
   view.found.textContent = find ? `${found.toLocaleString("en")} found` : "";
   if (!find || seq < 0 || seq === view.revealed) return;
   view.revealed = seq;
   const i = c.seq.indexOf(seq), {start, end} = view.win;
   if (i < 0) showAll(view);
-  else if (c.end[i] < start || c.start[i] > end) centre(view, c.start[i]);
+  else if (c.end[i] < start || c.start[i] > end)
+    changeWindow(view, (win, span, place) => panned(win, place(c.start[i]) - (win.start + win.end) / 2, span));
 }
 
 // Measure from one moment to another; without them nothing.
-function measure(view, from, to) {
+function measureRange(view, from, to) {
   view.range = from === undefined ? null : [Math.min(from, to), Math.max(from, to)];
   view.redraw();
 }
@@ -327,8 +322,8 @@ function tellRange(view) {
 // The first press marks the cursor's moment, the second measures to it, the third ends it.
 function measureAt(view) {
   const at = view.marks.cursor ?? view.win.end;
-  const {range} = view, first = range ? range[0] : at;
-  measure(view, ...(range && first !== range[1] ? [] : [first, at]));
+  const {range} = view, first = range?.[0] ?? at;
+  measureRange(view, ...(range && first !== range[1] ? [] : [first, at]));
   tellRange(view);
 }
 
@@ -362,12 +357,9 @@ export default mount({
   draw,
   height: ({scene, folded}) => (scene.rows.length ? tops(scene.rows, folded).bottom + (scene.more ? 22 : 6) : 1),
   setup(view) {
-    fill(view, [0, 1]);
-    view.whole = true;
-    view.folded = [];
-    view.pins = [];
-    view.button("−", "Zoom out (-)", () => zoom(view, 2), "zoom-out");
-    view.button("+", "Zoom in (+)", () => zoom(view, 0.5), "zoom-in");
+    Object.assign(view, {win: {start: 0, end: 1}, whole: true, folded: [], pins: []});
+    view.button("−", "Zoom out (-)", () => zoomBy(view, 2), "zoom-out");
+    view.button("+", "Zoom in (+)", () => zoomIn(view), "zoom-in");
     view.button("All", "Show everything (Home)", () => showAll(view));
     view.followButton = view.button("Follow", "Follow the newest records (f)", () => toggleFollow(view));
     view.pathButton = view.button("Critical path", "Mark the critical path (k)", () => togglePath(view), "path");
@@ -377,28 +369,25 @@ export default mount({
   },
   asked: (view) => ({
     ...(view.whole || view.follow ? {} : view.win),
-    width: Math.max(1, Math.round(roomOf(view))),
+    width: roomOf(view),
     options: {
-      follow: view.follow, length: Math.max(1, Math.round(view.win.end - view.win.start)),
-      host: view.host, path: view.path, first: view.first || 0, pins: view.pins,
+      follow: view.follow, length: view.win.end - view.win.start, host: view.host, path: view.path, first: view.first,
+      pins: view.pins,
     },
   }),
   taken(view) {
-    if (view.whole || view.follow || view.win.end <= view.win.start) fill(view, view.scene.window);
+    const {range, window: [start, end]} = view.scene;
+    if (view.whole || view.follow || view.win.end <= view.win.start) view.win = {start, end};
     view.followButton.hidden = !view.answered || view.scene.state === "ended";
     view.pathButton.hidden = !view.answered && !view.scene.path;
     countRaces(view);
     view.search.hidden = !view.answered;
-    if (view.answered) reveal(view);
-    const {range} = view.scene;
+    if (view.answered) revealFound(view);
     if (range && view.measured !== range[2]) view.found.textContent = view.measured = range[2];
   },
   // Python says what to show: nothing stands for everything.
-  heard(view, {type, span}) {
-    if (type !== "show") return;
-    if (span.length) move(view, {start: span[0], end: span[1]});
-    else showAll(view);
-  },
+  heard: (view, {type, span: [start, end] = []}) =>
+    type === "show" && (end === undefined ? showAll(view) : moveWindow(view, {start, end})),
   signs: (view) => view.scene.signs.filter((i) => !i || view.path),
   span: (view) => view.scene.span,
   shown: ({win}) => [win.start, win.end],
@@ -408,36 +397,25 @@ export default mount({
     const rect = view.rects.find((each) => each.seq === seq);
     return rect && words(view, rect);
   },
-  click: (view, rect, event) => clickHead(view, event) || clickRace(view, event) || clickGap(view, rect) || (rect?.count > 1 && (zoomTo(view, rect), true)),
+  click: (view, rect, event) => clickHead(view, event) || clickRace(view, event) || clickGap(view, rect) || (rect?.act && (rect.act(), true)),
   keys: {
     ...TIME_KEYS,
     ArrowLeft: (view) => pan(view, -0.2),
     ArrowRight: (view) => pan(view, 0.2),
-    "+": (view) => zoom(view, 0.5),
-    "=": (view) => zoom(view, 0.5),
-    "-": (view) => zoom(view, 2),
+    "+": zoomIn,
+    "=": zoomIn,
+    "-": (view) => zoomBy(view, 2),
     Home: showAll,
     l: showLast,
     m: measureAt,
     "/": (view) => view.search.focus(),
     f: toggleFollow,
     i: toggleGaps,
-    d: (view) => fold(view, (chosenRow(view) || view.scene.rows[0] || [])[1]),
-    o: (view) => pin(view, chosenRow(view)?.[4]),
+    d: (view) => toggle(view, "folded", (chosenRow(view) || view.scene.rows[0] || [])[1]),
+    o: (view) => toggle(view, "pins", chosenRow(view)?.[4]),
     h: (view) => view.ask(view.host = !view.host),
     k: togglePath,
     r: (view) => nextRaced(view, 1),
     R: (view) => nextRaced(view, -1),
   },
 });
-
-// The name of a device folds its rows, that of a row keeps it at the top.
-function clickHead(view, {offsetX, offsetY}) {
-  const head = offsetX < edgeOf(view) && view.heads.find(([top, bottom]) => offsetY >= top && offsetY < bottom);
-  if (head) head[2]();
-  return head;
-}
-
-function zoomTo(view, rect) {
-  centre(view, (rect.start + rect.end) / 2, 2 * Math.max(rect.end - rect.start, LEAST_NS));
-}

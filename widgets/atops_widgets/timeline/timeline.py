@@ -28,7 +28,9 @@ ROW: Final = 22
 HEAD: Final = 18  # of the line that names a device
 NAMED: Final = 34  # pixels from which a shape carries its letter and its name
 LETTERED: Final = 14
-SIGN: Final = '<svg width="22" height="14">{}</svg>'
+SIGN: Final = 13  # pixels of the sign of what failed
+MONOSPACED: Final = 'text-anchor="middle" font-family="monospace"'
+SWATCH: Final = '<svg width="22" height="14">{}</svg>'
 TOLD: Final = 2000  # records that the text tells; the newest
 
 
@@ -38,10 +40,10 @@ class Timeline(TraceWidget):
     script: ClassVar[str] = "timeline/timeline.js"
     label: ClassVar[str] = "Timeline"
     swatches: ClassVar[Sequence[tuple[str, str]]] = (
-        ("failed, skipped or aborted", SIGN.format('<rect x="1" y="1" width="20" height="12" fill="none" '
-         'stroke="var(--failed)" stroke-width="2"/><text x="11" y="11" text-anchor="middle" font-size="12" '
-         'font-family="monospace" fill="var(--ink)">!</text>')),
-        ("critical path", SIGN.format('<rect y="6" width="22" height="3" fill="var(--path)"/>')),
+        ("failed, skipped or aborted", SWATCH.format('<rect x="1" y="1" width="20" height="12" fill="none" '
+         'stroke="var(--failed)" stroke-width="2"/><rect width="13" height="14" fill="var(--failed)"/>'
+         '<text x="6.5" y="11" text-anchor="middle" font-size="12" font-family="monospace" fill="var(--on)">!</text>')),
+        ("critical path", SWATCH.format('<rect y="6" width="22" height="3" fill="var(--path)"/>')),
     )  # fmt: skip
 
     span = traitlets.List(traitlets.Float()).tag(sync=True)  # from when to when it shows, ns since 0; empty: everything
@@ -167,6 +169,8 @@ def _draw(
     places: list[MarkPlace] = []
     for shape in scene.rows(*SHAPE):
         places.append(_shape(drawing, shape, tops, x_of, texts, width - 8.0))
+    shapes = zip(places, scene.columns["failed"].tolist(), scene.columns["row"].tolist(), strict=True)
+    _signs(drawing, [(min(place[1], width - 8.0 - SIGN), tops[row] + 2) for place, failed, row in shapes if failed])
     for row, start, end in (each.values() for each in scene.rows("path_row", "path_start", "path_end")):
         if row >= 0:
             drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, x_of(end) - x_of(start)), 3, "path")
@@ -185,6 +189,16 @@ def _draw(
     below = drawing.legend(told["kinds"], bottom + 10)
     say = sentence(marks) or str(told["say"])
     return drawing.finish(drawing.lines(8, below, say) + 4, say)
+
+
+def _signs(drawing: Drawing, failed: Sequence[tuple[float, float]]) -> None:
+    """Draw the sign of what failed, over all shapes and however narrow its own is; once where several are."""
+    last: dict[float, float] = {}
+    for x, y in failed:
+        if abs(x - last.get(y, -SIGN)) >= SIGN:
+            last[y] = x
+            drawing.rect(x, y, SIGN, ROW - 4, "failed", 'data-sign="failed"')
+            drawing.text(x + SIGN / 2, y + ROW / 2 - 2, "!", "on", MONOSPACED)
 
 
 def _spots(places: Sequence[MarkPlace]) -> dict[int, tuple[float, float]]:
@@ -242,9 +256,8 @@ def _shape(
     height = ROW - 4 if count == 1 else max(5.0, (ROW - 4) * shape["busy"])
     drawing.kind(kind, x, top + ROW - 4 - height, width, height, title + (", failed" if shape["failed"] else ""), more)
     if width >= LETTERED and count == 1:
-        glyph = "!" if shape["failed"] else STYLES[kind].glyph
         drawing.rect(x + 1, top + 1, 11, ROW - 6, f"k{kind}")
-        drawing.text(x + 6.5, top + ROW / 2 - 2, glyph, "on", 'text-anchor="middle" font-family="monospace"')
+        drawing.text(x + 6.5, top + ROW / 2 - 2, STYLES[kind].glyph, "on", MONOSPACED)
         if width >= NAMED:
             text = texts[shape["name"]]
             drawing.rect(x + 12, top + 1, min(width - 13, 7.0 * len(text)), ROW - 6, f"k{int(kind)}") if text else None
