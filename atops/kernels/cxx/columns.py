@@ -26,7 +26,7 @@ class Columns:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._lines: dict[tuple[str, int], list[str]] = {}
+        self._lines: dict[tuple[str, int], list[tuple[int, str]]] = {}
 
     def column(self, file: str, line: int, byte: int, original: str, said: str) -> int:
         """Return the column, from 1, in the program's line `original` of what stands at a byte of the compiler's line.
@@ -51,16 +51,21 @@ class Columns:
         """Whether a line of what the compiler reads has these words."""
         return any(words in each for each in self._pieces(file, line))
 
-    def _pieces(self, file: str, line: int) -> list[str]:
+    def places(self, file: str, line: int) -> list[tuple[int, str]]:
+        """Return the pieces of a line in what the compiler reads, each with where it begins."""
         if not self._lines:
-            at, name = 1, ""
+            at, name, start = 1, "", 0
             for each in self._text.split("\n"):
                 if marker := _MARKER.match(each):
                     at, name = int(marker[1]), unescaped(marker[2])
-                    continue
-                self._lines.setdefault((name, at), []).append(each)
-                at += 1
+                else:
+                    self._lines.setdefault((name, at), []).append((start, each))
+                    at += 1
+                start += len(each) + 1
         return self._lines.get((file, line), [])
+
+    def _pieces(self, file: str, line: int) -> list[str]:
+        return [each for _, each in self.places(file, line)]
 
 
 def column_of_byte(line: str, byte: int) -> int:

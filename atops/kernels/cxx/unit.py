@@ -23,6 +23,7 @@ from atops.base.locks import make_lock
 from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, how_loading_ends, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.columns import Columns
+from atops.kernels.cxx.conditionals import with_halves_widened
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.messages import take
 from atops.kernels.cxx.reading import ONLY, Texts, names_included, outside, read_outside
@@ -295,18 +296,16 @@ def _compile(
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
     links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that
     made = texts.folder / "module.so"
-    text = found.text
+    text, told = found.text, False
     while True:
-        if SEEN in flags:  # linked by itself: otherwise the sanitizer's library would be, too
-            unit = texts.folder / "module.o"
-            result = toolchain.run([*words, "-c", "-o", str(unit)], text)
-            if result.returncode == 0:
-                result = toolchain.run(["-shared", *WRAPPED, *links, str(unit), "-o", str(made)])
-        else:
-            result = toolchain.run([*words, "-shared", *links, "-o", str(made)], text)
-        missing = {} if result.returncode else _missing(result.stderr)
-        if not missing or text is not found.text:
+        result = _made(toolchain, words, links, text, made, SEEN in flags)
+        if result.returncode and (widened := with_halves_widened(text, result.stderr)) != text:
+            text = widened
+            continue
+        missing = {} if result.returncode or told else _missing(result.stderr)
+        if not missing:
             break
+        told = True
         for each in missing:
             where = re.search(rf"\b{re.escape(each.partition('(')[0].rpartition('::')[2])}\b", texts.source.text)
             line = texts.source.text.count("\n", 0, where.start()) + 1 if where else 0
@@ -323,6 +322,17 @@ def _compile(
     if not made.exists():
         raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
     return made
+
+
+def _made(
+    toolchain: Toolchain, words: Sequence[str], links: Sequence[str], text: str, made: Path, seen: bool
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Compile and link a text."""
+    if not seen:
+        return toolchain.run([*words, "-shared", *links, "-o", str(made)], text)
+    unit = made.with_suffix(".o")  # linked by itself: otherwise the sanitizer's library would be, too
+    result = toolchain.run([*words, "-c", "-o", str(unit)], text)
+    return result if result.returncode else toolchain.run(["-shared", *WRAPPED, *links, str(unit), "-o", str(made)])
 
 
 def _loads(made: Path, texts: Texts, log: DiagnosticLog) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
+from atops.base.errors import CompilationError
+from atops.base.options import EmulatorOptions
 from atops.device.native.toolchain import NAMED
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
@@ -65,3 +67,45 @@ def test_arithmetic(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable
     module = k.compile_source(ARITHMETIC, "arithmetic.tops").module()
     assert run("", "arithmetic", (1, 1), np.full(6, 9, np.int32), module=module).tolist() == [0] * 6
     assert run("", "limits", (1, 1), np.full(4, 9, np.int32), module=module).tolist() == [0] * 4
+
+
+CONDITIONAL = """
+#include <tops/half.h>
+#include <algorithm>
+#define SELECT(c, a, b) ((c) ? (a) : (b))
+template <typename T, int N = 2> __device__ T pick(bool c, T x) { return c ? 0 : x; }
+template <typename T> __device__ float clip(T x) {
+    return x > T(3) ? 3.0f : x < 0 ? T(0)
+        : x;
+}
+__global__ void f(float *x, bool yes) {
+    __fp16 a = 1.5f, ab[2] = {1, 2}; __bf16 b = 2.5f; tops::half c = 3; const __fp16 d = 0.1f;
+    x[0] = yes ? a : 0, x[1] = yes ? 0.f : b, x[2] = yes ? x[0] > 1 ? a : 2.0f : 3;
+    x[3] = SELECT(yes, a, 1.0) + SELECT(yes, 2, c), x[4] = std::max(yes ? a : 2.f, yes ? 1.f : a);
+    x[5] = pick<__fp16>(yes, a) + pick<float>(false, 2) + pick<__bf16, 3>(false, b) +
+           (yes ? pick<__fp16, 3>(false, 4) : 9);
+    x[6] = clip(a) + clip(c + c) + clip(-2.5f) + clip(tops::bfloat(-1));
+    (yes ? ab[0] : ab[1]) = 7, x[7] = ab[0] * 10 + ab[1];
+    x[8] = std::is_same_v<decltype(yes ? a : 1), float> +
+           2 * std::is_same_v<std::decay_t<decltype(yes ? a : d)>, __fp16> +
+           4 * std::is_same_v<decltype(yes ? a : b), float> + 8 * std::is_same_v<decltype(yes ? 1.0 : c), double>;
+    x[9] = yes ? d : 0;
+}
+"""
+
+
+@pytest.mark.parametrize("command", ["g++", "clang++"])
+def test_conditionals(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
+    """A half beside another number is a float; of two of one type nothing changes. A mistake is told at its place."""
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv(NAMED, command)
+    module = k.compile_source(CONDITIONAL, "conditional.tops").module()
+    tenth = np.float32(np.float16(0.1))
+    for options in (None, EmulatorOptions(detect=True)):
+        for yes, wanted in ((1, [1.5, 0, 1.5, 3.5, 1.5, 0 + 2 + 2.5 + 4, 1.5 + 3 + 0 + 0, 72, 15, tenth]),
+                            (0, [0, 2.5, 3, 4, 2, 1.5 + 2 + 2.5 + 9, 1.5 + 3 + 0 + 0, 17, 15, 0])):  # fmt: skip
+            found = run("", "f", (1, 1), np.zeros(10, np.float32), yes, module=module, options=options)
+            assert found.tolist() == wanted
+    with pytest.raises(CompilationError, match=r"^c.tops:3:5: error: .*'y'"):
+        k.compile_source("__global__ void f(__fp16 *x) {\n  x[0] = x[1] > 0 ? x[1] : 0;\n    y = 3;\n}\n", "c.tops")

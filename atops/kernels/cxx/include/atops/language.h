@@ -176,6 +176,19 @@ __attribute__((format(printf, 1, 2))) inline int print(const char *format, ...) 
 template <class T>
 constexpr bool is_narrow = std::is_class_v<T> && sizeof(T) == 2 && std::is_convertible_v<T, float>;
 
+// An operand of `?:` beside one of the type Other: a half beside another number is the float that it is on the chip.
+template <class Other, class V>
+constexpr decltype(auto) arm(V &&value) {
+    using Own = std::remove_cvref_t<V>;
+    using With = std::remove_cvref_t<Other>;
+    if constexpr (is_narrow<Own> && !std::is_same_v<Own, With> && (is_narrow<With> || std::is_arithmetic_v<With>))
+        return float(value);
+    else if constexpr (std::is_lvalue_reference_v<V>)
+        return (value);
+    else
+        return Own(std::forward<V>(value));
+}
+
 template <class T>
 inline auto promoted(T value) {
     if constexpr (is_narrow<T>)
