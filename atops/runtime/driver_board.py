@@ -478,7 +478,8 @@ def _exit() -> None:
     for board in list(BOARDS):
         if board.detector is not None and board.closed is None:
             board.detector.findings.tell_at_exit()
-        board.close()
+        if not board.executor.foreign:  # an inline run of another thread, which goes on until the process is gone
+            board.close()
 
 
 if hasattr(os, "register_at_fork"):

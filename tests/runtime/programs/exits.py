@@ -134,6 +134,21 @@ def forked_child() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+def busy_inline_run_of_a_thread() -> None:
+    """Leave a thread that runs a program inline, which has work in flight and goes round for ever."""
+    inside = threading.Event()
+
+    async def program() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            stream.zeros(4, np.int32)
+            inside.set()
+            while True:
+                pass
+
+    threading.Thread(target=atops.run, args=(program,), daemon=True).start()
+    inside.wait()
+
+
 WAYS = {
     way.__name__: way
     for way in (
@@ -143,6 +158,7 @@ WAYS = {
         endless_kernel,
         busy_kernel,
         busy_kernels_of_every_worker,
+        busy_inline_run_of_a_thread,
         callback_running,
         subscriber_running,
         loop_ended_with_debts,
