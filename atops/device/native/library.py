@@ -52,6 +52,7 @@ VERSION = 11
 MOST_DIMENSIONS = 8
 SOURCES = Path(__file__).parent / "src"
 NOT_THE_PROGRAM = (str(Path(__file__).parents[2]) + os.sep, "/usr/")
+OF_ZIG = "/ziglang/lib/"  # in the names of files of the wheel's C++ library
 UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cpp", "hooks.cpp", "library.cpp",
          "heap.cpp", "apart.cpp")
 
@@ -362,7 +363,9 @@ def _of_the_program(file: str) -> bool:
 
     The compiler calls the first header of all "<stdin>": it reads the whole of it there.
     """
-    return not file.startswith(NOT_THE_PROGRAM) and os.path.basename(file) not in ("registration", "<stdin>")
+    if file.startswith(NOT_THE_PROGRAM) or OF_ZIG in file:
+        return False
+    return os.path.basename(file) not in ("registration", "<stdin>")
 
 
 def private_ranges(writable: bool = False) -> list[tuple[int, int]]:

@@ -58,7 +58,7 @@ WATCHED = (
     "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",
     *HEAP,
 )  # fmt: skip
-NO_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")  # clang++; that of ziglang takes -O1 for -O3
+AS_WRITTEN = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")  # clang++; ziglang's takes -O1 for -O3
 WRAPPED = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove", "-Wl,--wrap=memset")
 REFUSED = tuple(f"-Wl,--wrap={name}" for name in NOT_IN_KERNELS)
 NAME_MISSING = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-demangle")
@@ -99,7 +99,10 @@ class CxxUnit:
     def execute(self) -> Definitions:
         """Return its kernels, loaded now."""
         if self._module is None:
-            self._module = load_module(self.path, again=partial(self._again, OPTIMISED))
+            try:
+                self._module = load_module(self.path, again=partial(self._again, OPTIMISED))
+            except OSError as error:  # ziglang's linker tells of no function that is defined nowhere
+                raise CompilationError(f"{self.name} cannot be loaded: {error}") from None
         module = LoadedModule(self._module, self.name, self.watched)
         rows = {row.name.decode(): row for row in self._module.kernels}
         made = (NativeKernel(module, rows[each.name.removeprefix("::")], each) for each in self.kernels)
@@ -293,7 +296,7 @@ def _compile(
     lines = ["-gdwarf-4"] if toolchain.clang else []  # addr2line finds no lines of the C++ library's calls in version 5
     words = [*FLAGS, *lines, *flags, "-march=native", *(["-w"] if options.no_warnings else ["-Wformat"])]
     words += [*AS_BEFORE, *(() if toolchain.clang else ALSO_BEFORE), "-x", toolchain.preprocessed, "-"]
-    words += NO_VECTORS if toolchain.clang and SEEN in flags else ()
+    words += AS_WRITTEN if toolchain.clang and SEEN in flags else ()
     if toolchain.clang:  # debug lines are otherwise those of a file "-"; x > y > z is a warning, as before clang 21
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
     links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that

@@ -11,9 +11,9 @@ import pytest
 from ml_dtypes import bfloat16
 
 from atops import kernels as k
-from atops.base.errors import KernelAssert, LaunchFailure
+from atops.base.errors import CompilationError, KernelAssert, LaunchFailure
 from atops.base.options import EmulatorOptions
-from atops.device.native.toolchain import NAMED
+from atops.device.native.toolchain import NAMED, find_toolchain
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -144,6 +144,10 @@ def test_enumerators_that_a_program_has_itself(own: str, run: Callable[..., Any]
 def test_a_function_that_is_defined_nowhere(run: Callable[..., Any]) -> None:
     """It is a warning, and a fault where it is reached: files of a collection call each other."""
     text = "namespace n { int elsewhere(float); }\n__global__ void f(int *x) { x[0] = x[0] ? n::elsewhere(1) : 5; }\n"
+    if find_toolchain().zig:
+        with pytest.raises(CompilationError, match=r"missing cannot be loaded: .*undefined symbol: .*elsewhere"):
+            k.compile_source(text, "missing.tops").module()
+        return
     compiled = k.compile_source(text, "missing.tops")
     said = "n::elsewhere(float) is declared, and defined in no text of the program"
     assert f"missing.tops:1:1: warning: {said}" in str(compiled.log)

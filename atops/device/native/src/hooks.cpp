@@ -122,12 +122,14 @@ void __tsan_func_exit() {
 
 // An instrumented module is linked so that its calls of these come here; newer clang++ calls them by other names.
 void *__wrap_memmove(void *to, const void *from, size_t bytes) {
+    if (!bytes) return to;  // of no bytes an address may be null
     access(from, bytes, READS, HERE);
     access(to, bytes, WRITES, HERE);
     return memmove(to, from, bytes);
 }
 
 void *__wrap_memset(void *to, int value, size_t bytes) {
+    if (!bytes) return to;
     access(to, bytes, WRITES, HERE);
     return memset(to, value, bytes);
 }
