@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import re
+import signal
 import sys
 import threading
 import time
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited")
 
 TICK_S: Final = 0.25
+BLOCKED_TICKS: Final = 20  # without a step, and with hardly any computing
+BLOCKED_CPU_S: Final = 0.01  # of a tick
+WAKES: Final = signal.SIGURG  # which a thread that is blocked gets, and which nothing else uses
 OURS: Final = str(Path(__file__).parents[1])
 NEVER_AWAITED: Final = re.compile(r"coroutine '(.+?)' was never awaited")
 # What a run may change of the variables of a file, or what belongs to the loop of one run.
@@ -104,23 +108,32 @@ class NeverEnds(KeyboardInterrupt):
     """A run has computed for too long: no step of it ends. As Ctrl-C, it comes out of a run."""
 
 
+def _never_ends(number: int, frame: object) -> None:
+    raise NeverEnds
+
+
 class Patience:
     """Raises NeverEnds inside its block, on the thread that entered it, after so many seconds of computing.
 
-    Also after `idle` of them in which the `runner` that is set has made no step. Again and again, as long as the block
-    goes on. `stood` is the place in the program where it was first, None if it was never.
+    Also after `idle` of them in which the `runner` that is set has made no step, and where the thread is blocked:
+    nothing else can go on then. Again and again, as long as the block goes on. `stood` is the place in the program
+    where it was first, None if it was never, and `blocked` says how. A thread that is not the main one cannot be woken:
+    where it is blocked is printed.
     """
 
     def __init__(self, seconds: float, idle: float = inf) -> None:
         self.seconds, self.idle = seconds, idle
         self.runner: Runner | None = None
         self.stood: str | None = None
+        self.blocked = False
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Wait no longer than this for the block."""
         thread, over = threading.get_ident(), threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(thread, over), name="atops patience", daemon=True)
+        main = thread == threading.main_thread().ident
+        before = signal.signal(WAKES, _never_ends) if main else None
+        watcher = threading.Thread(target=self._watch, args=(thread, over, main), name="atops patience", daemon=True)
         watcher.start()
         try:
             yield
@@ -131,6 +144,8 @@ class Patience:
                     watcher.join()
             if self.stood is not None:  # one may be pending still
                 self._take(thread)
+            if main:
+                signal.signal(WAKES, before)
 
     @staticmethod
     def _take(thread: int) -> None:
@@ -143,17 +158,29 @@ class Patience:
             while True:
                 pass
 
-    def _watch(self, thread: int, over: threading.Event) -> None:
-        end = (moved := time.process_time()) + self.seconds
+    def _watch(self, thread: int, over: threading.Event, main: bool) -> None:
+        moved = computed = time.process_time()
+        end = moved + self.seconds
         steps: object = None
+        still = 0  # ticks
         while not over.wait(TICK_S):
             now, before = time.process_time(), steps
             if (steps := self._steps()) != before:
                 moved = now
-            if now >= min(end, moved + self.idle):
-                if self.stood is None:
-                    place = program_place(sys._current_frames().get(thread))
-                    self.stood = "" if place is None else f"{file_shown(place.path)}:{place.line}"
+            still = still + 1 if steps == before and now - computed < BLOCKED_CPU_S else 0
+            computed = now
+            blocked = still >= BLOCKED_TICKS
+            if self.stood is None and not blocked and now < min(end, moved + self.idle):
+                continue
+            if self.stood is None:
+                place = program_place(sys._current_frames().get(thread))
+                self.stood = "" if place is None else f"{file_shown(place.path)}:{place.line}"
+                self.blocked = blocked
+                if blocked and not main:
+                    print(f"the check is blocked at {self.stood}, in a call that does not return: interrupt it")
+            if blocked and main:
+                signal.pthread_kill(thread, WAKES)
+            elif not blocked:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
 
     def _steps(self) -> object:

@@ -176,7 +176,8 @@ class Lesson:
                 why = self._lacks(program, case, patience)
         if patience.stood is not None:
             stood = f"; it was at {patience.stood}" if patience.stood else ""
-            why = "never ends", f"a run computes for ever, and lets nothing else go on{stood}"
+            does = "is blocked in a call that does not return" if patience.blocked else "computes for ever"
+            why = "never ends", f"a run {does}, and lets nothing else go on{stood}"
         elif not report:
             assert report is not None, "it would have ended with NeverEnds"
             if report.failure is None or report.failure.kind != "step limit":

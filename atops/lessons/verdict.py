@@ -11,8 +11,15 @@ from atops.checking.check_report import CheckReport
 
 __all__ = ("Verdict", "failed", "passed", "said")
 
-NOT_AWAITED = re.compile(r"coroutine\b|'\w*Completion'")  # in what Python says of a use
-NO_COROUTINE = "can't be used in 'await' expression"
+# What Python says of slips, and what leads on; the first that fits.
+SLIPS = (
+    (r"async_generator can't be used in 'await'", "The task has a `yield`: it is to return all that it has to give."),
+    (r"(?s)\A(?!.*of kernel).*can't be used in 'await'", "What the task returns is awaited: is it an `async def`?"),
+    (r"coroutine\b|'\w*Completion'", "What has to be awaited gives its value only then: an `await` is missing there."),
+    (r"<bound method", "A method is named there and not called: `()` is missing behind its name."),
+    (r"context manager protocol", "What is waited for is entered by `async with`: is it a `with` there?"),
+)
+JUDGES = re.compile(r" \(judge of lesson \d+:\d+\)$")  # a place that no learner knows
 NAMED = re.compile(r"^(AssertionError|KernelDeadlock|WouldDeadlock): (deadlock, )?")  # which the kind says, too
 
 # Lines break between words: a notebook's own style breaks them anywhere.
@@ -68,10 +75,8 @@ def failed(title: str, case: str, why: CheckReport | tuple[str, str], unawaited:
     plain = why.runs == 1
     nth = "in the plain order, first come, first served" if plain else f"under schedule {why.runs} of {why.asked}"
     lines += [f"with {case}, {nth}: {said(kind, text, bool(why.races))}", *calls]
-    if kind == "exception" and NO_COROUTINE in text and "of kernel" not in text:
-        lines.append("What the task returns is awaited: is it an `async def`?")
-    elif kind == "exception" and NOT_AWAITED.search(text):
-        lines.append("What has to be awaited gives its value only then: an `await` is missing there.")
+    if kind == "exception":
+        lines += [leads for slip, leads in SLIPS if re.search(slip, text)][:1]
     for race in _two(why.races):
         lines += ["", *(f"  {line}" for line in race.splitlines())]
     shown = why.forced if not plain else ()  # the plain order needs no choice to show it
@@ -86,7 +91,7 @@ def said(kind: str, text: str, races: bool = False) -> str:
     """Return how a run failed, in a line; of `races` and deadlocks that are reported below, the kind alone."""
     if races and kind in ("race", "deadlock"):
         return kind
-    words = NAMED.sub("", text)
+    words = JUDGES.sub("", NAMED.sub("", text))
     return words if kind in ("assertion", "exception") else f"{kind}: {words}"
 
 

@@ -32,9 +32,10 @@ from atops.lessons import Lesson, Question, commands
 async def program(task, rows, size):
     board = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.float32)
     history = await task(atops.Device(0), board)
-    assert isinstance(history, list) and len(history) == rows, f"expected a list of {rows} arrays, got {history!r}"
+    assert isinstance(history, (list, tuple)), f"expected a list of {rows} arrays, got {history!r}"
+    assert len(history) == rows, f"expected {rows} arrays, got {len(history)}"
     for number, (got, wanted) in enumerate(zip(history, board, strict=True)):
-        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}, no array of the host yet: `await` its fetch"
+        assert isinstance(got, np.ndarray), f"history[{number}] is {got!r}; expected an array: was it awaited?"
         assert np.array_equal(got, wanted), f"history[{number}] is {got[:3]}..., and row {number} is {wanted[:3]}..."
 
 

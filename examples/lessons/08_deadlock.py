@@ -64,6 +64,8 @@ async def program(task, accounts, transfers, seconds):
                 wanted[target] += amount
         got = [await account.read() for account in bank]
     lost = "where another transfer comes between a read and the write that belongs to it, an amount is lost"
+    moved = got != [100] * accounts or wanted == got
+    assert moved, f"the accounts hold what they held before, and should hold {wanted}: nothing was written"
     assert got == wanted, f"the accounts hold {got}, and should hold {wanted}; {lost}"
 
 

@@ -45,8 +45,14 @@ def room(rows, size, slots):
 
 
 def work(seen, rows, size, slots):
-    moves = len(commands(seen, atops.Kind.COPY_H2D, atops.Kind.COPY_D2D, atops.Kind.COPY_D2H))
-    assert moves >= 2 * rows, f"the device has made {moves} copies: {rows} rows go into a slot, and out of it"
+    moves = commands(seen, atops.Kind.COPY_H2D, atops.Kind.COPY_D2D, atops.Kind.COPY_D2H)
+    assert len(moves) >= 2 * rows, f"the device has made {len(moves)} copies: {rows} rows go into a slot, and out of it"
+    if rows > 1:
+        moves = [each for each in moves if each.bytes == 4 * size]  # those of one row
+        assert len({each.stream for each in moves}) > 1, "one stream filled the slots and emptied them"
+        first = min(each.finished_ns for each in moves)
+        waited = "the program waited for a row before it enqueued the next: have the streams wait, by words"
+        assert all(each.submitted_ns < first for each in moves), waited
     most = max(each.used_bytes for each in seen.trace.counters)
     assert most <= room(rows, size, slots), f"{most:,} bytes of the device were in use at once: more than {slots} slots"
 

@@ -109,6 +109,28 @@ async def roots(device, data):
 """,
     ),
     (
+        3,
+        "not the task",
+        """\
+# one kernel for all
+async def roots(device, data):
+    async with device.create_stream() as s:
+        x = s.upload(data)
+        s.launch(root, (1, 12), x.reshape(-1))
+        return list(await s.fetch(x))
+""",
+    ),
+    (
+        4,
+        "not the task",
+        edited(
+            "04_double_buffering",
+            "two at once, then one after the other",
+            "load.wait(saved[now])",
+            "load.wait(save.record() if number > 1 else saved[now])",
+        ),
+    ),
+    (
         4,
         "",
         """\
@@ -455,6 +477,28 @@ async def hand_over(device, rows, slots):
         return await c.fetch(result)
 """,
     ),
+    *(
+        (
+            9,
+            "not the task",
+            f"""\
+# {what}
+async def hand_over(device, rows, slots):
+    count, size = rows.shape
+    source, result = await device.upload(rows), device.empty(rows.shape, np.int32)
+    slot = device.empty((slots, size), np.int32)
+    async with device.create_stream() as p, device.create_stream() as c:
+        for n in range(count):
+            {fills}
+            {empties}
+        return await c.fetch(result)
+""",
+        )
+        for what, fills, empties in (
+            ("one stream", "c.copy(slot[n % slots], source[n])", "c.copy(result[n], slot[n % slots])"),
+            ("awaits", "await p.copy(slot[n % slots], source[n])", "await c.copy(result[n], slot[n % slots])"),
+        )
+    ),
     (
         9,
         "race",
@@ -695,5 +739,24 @@ async def triple(y, x, times_three):
         times_three(tile, tile)
 """,
     ),
+    (
+        8,
+        "a run is blocked in a call that does not return, and lets nothing else go on; it was at slip.py:4",
+        """\
+import threading
+LOCK = threading.Lock()
+async def transfer(source, target, amount):
+    with LOCK:
+        await source.write(await source.read() - amount)
+""",
+    ),
+    (8, "is it a `with` there?", "async def transfer(source, target, amount):\n    with source.lock:\n        pass\n"),
+    (8, "nothing was written", "async def transfer(source, target, amount):\n    pass\n"),
+    (
+        2,
+        "`()` is missing behind its name",
+        "async def add_and_subtract(device, x, y):\n    device.null_stream.wait(device.null_stream.record)\n",
+    ),
+    (3, "The task has a `yield`", "async def roots(device, data):\n    yield data\n"),
     (10, "expected a list of 2 arrays, got None", "async def rounds(device, data):\n    pass\n"),
 ]

@@ -162,6 +162,7 @@ def test_a_verdict_names_the_slip(at: int, monkeypatch: pytest.MonkeyPatch):
     names = source.executed()
     lesson = names["lesson"]
     assert isinstance(lesson, Lesson)
+    monkeypatch.setattr("atops.lessons.apart.BLOCKED_TICKS", 2)
     monkeypatch.setitem(linecache.cache, "slip.py", (len(text), None, text.splitlines(keepends=True), "slip.py"))
     exec(compile(text, "slip.py", "exec"), names)
     verdict = lesson.check(names[source.task])
@@ -468,7 +469,7 @@ def test_patience_ends_with_its_block(monkeypatch: pytest.MonkeyPatch):
             super().set()
 
     before = threading.active_count()
-    ours = SimpleNamespace(get_ident=threading.get_ident, Thread=threading.Thread, Event=Late)
+    ours = SimpleNamespace(**vars(threading) | {"Event": Late})
     monkeypatch.setattr("atops.lessons.apart.threading", ours)
     with Patience(60.0)():
         pass
