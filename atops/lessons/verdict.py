@@ -16,6 +16,7 @@ SLIPS = (
     (r"async_generator can't be used in 'await'", "The task has a `yield`: it is to return all that it has to give."),
     (r"(?s)\A(?!.*of kernel).*can't be used in 'await'", "What the task returns is awaited: is it an `async def`?"),
     (r"coroutine\b|'\w*Completion'", "What has to be awaited gives its value only then: an `await` is missing there."),
+    (r"InvalidStateError: invalid state", "That future is done already, or was cancelled: `done()` says so."),
     (r"<bound method", "A method is named there and not called: `()` is missing behind its name."),
     (r"context manager protocol", "What is waited for is entered by `async with`: is it a `with` there?"),
 )

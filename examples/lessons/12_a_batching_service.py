@@ -52,6 +52,7 @@ async def program(task, requests, batch, leaving):
             ended.cancel()
             await asyncio.gather(ended, return_exceptions=True)
             service.result()  # raises what it died of
+            raise AssertionError("the service returned, and clients wait: it takes requests until it is cancelled")
         for at, error in enumerate((await ended)[leaving:], leaving):
             assert error is None, f"client {at} was left with {error!r}"
         late = [asyncio.get_running_loop().create_future() for _ in range(2 * batch + 1)]  # more than there is room for

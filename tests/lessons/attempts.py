@@ -750,6 +750,18 @@ async def transfer(source, target, amount):
         await source.write(await source.read() - amount)
 """,
     ),
+    (12, "the service returned, and clients wait", "async def serve(device, pool, requests, batch):\n    pass\n"),
+    (
+        12,
+        "was cancelled: `done()` says so",
+        """\
+async def serve(device, pool, requests, batch):
+    while True:
+        numbers, answer = await requests.get()
+        await asyncio.sleep(0)
+        answer.set_result(numbers + 1)
+""",
+    ),
     (8, "is it a `with` there?", "async def transfer(source, target, amount):\n    with source.lock:\n        pass\n"),
     (8, "nothing was written", "async def transfer(source, target, amount):\n    pass\n"),
     (
