@@ -40,6 +40,8 @@ def test_every_thread_is_a_cell(host: Host) -> None:
     assert shown.get("[...view.choice.options].map((o) => o.textContent)") == ["5: total, 288 steps"]
     assert "total (number 5), step 288 of 288" in shown.get("view.say.textContent")
     assert shown.get("view.rects.filter((r) => r.sourceLine).length") == 12
+    right = shown.get("Math.max(...view.cells.map((cell) => cell.x))")
+    assert right < shown.get("view.rects.find((r) => r.sourceLine).x") < right + 60  # it has what blocks leave
 
 
 def test_keys_go_through_the_steps(host: Host) -> None:

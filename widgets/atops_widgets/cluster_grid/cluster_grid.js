@@ -315,8 +315,9 @@ function render(view, c) {
   const top = drawStates(view, c, now);
   const beside = view.width >= WIDE && now.sections.length > 0;
   const width = beside ? Math.round(view.width / 2) - 8 : view.width - 8;
-  const grid = drawBlocks(view, c, now, layout(now.blocks, width, top));
-  const source = beside ? drawSource(view, c, now, width + 20, view.width - width - 28, top)
+  const places = layout(now.blocks, width, top), edge = Math.max(...places.boxes.map((box) => box.x + box.width));
+  const grid = drawBlocks(view, c, now, places);
+  const source = beside ? drawSource(view, c, now, edge + 20, view.width - edge - 28, top)
     : drawSource(view, c, now, 8, view.width - 16, grid + 12);
   return drawWaits(view, c, now, Math.max(grid, source) + 8);
 }

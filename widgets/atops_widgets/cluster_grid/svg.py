@@ -74,7 +74,8 @@ def draw(drawing: Drawing, scene: Scene, marks: Marks, races: Sequence[Sequence[
     below = _blocks(drawing, scene, boxes)
     _races(drawing, scene, boxes, races)
     if beside:
-        below = max(below, _source(drawing, told, left + 20, width - left - 28, top))
+        edge = max(box.x + box.width for box in boxes)
+        below = max(below, _source(drawing, told, edge + 20, width - edge - 28, top))
     else:
         below = _source(drawing, told, 8, width - 16.0, below + 12)
     below = drawing.lines(8, _waits(drawing, told, below + 8), sentence(marks))

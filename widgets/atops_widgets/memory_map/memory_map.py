@@ -21,7 +21,7 @@ __all__ = ("MemoryMap",)
 
 MOST: Final = 16  # ranges that are told of each bank; the largest
 PARTS: Final = (("live", "#"), ("kept", "="), ("freed", "x"))
-SAVED_WIDTH = 600  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
+SAVED_WIDTH = 520  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
 
 
 class MemoryMap(TraceWidget):
