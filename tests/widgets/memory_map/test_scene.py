@@ -14,8 +14,11 @@ from atops.base.trace.records import CommandEvent, CounterSample, Kind, MemoryUs
 from atops.runtime.device import Device
 from atops_widgets import MemoryMap
 from atops_widgets.drawing.scene import Scene, Window
+from atops_widgets.drawing.svg import LETTER
 from atops_widgets.feed.feed import Feed, feed_of
+from atops_widgets.memory_map.drawing import MARGIN
 from atops_widgets.memory_map.lanes import State
+from atops_widgets.memory_map.memory_map import LEAST_WIDTH
 from atops_widgets.memory_map.scene import MemoryPicture
 from atops_widgets.memory_map.words import Touch, operations_on
 from tests.every import every
@@ -319,3 +322,12 @@ def test_text_tells_the_holders() -> None:
     widget.close()
     many = MemoryMap(crowded(1000)).to_text()
     assert many.count("smaller ones") == 3 and len(many.splitlines()) < 80
+
+
+def test_headings_of_a_saved_picture_fit_the_least_width() -> None:
+    """What a saved map says of a device is told in lines that fit beside another picture, where none is cut."""
+    widget = MemoryMap(training())
+    scene = widget.scene(widget.saved_window())
+    state = [text for what, x, _, text, *_ in scene.told["items"] if what == "t" and x == MARGIN and " " in text]
+    assert "in use at the end" in " ".join(state) and len(state) > 1
+    assert max(map(len, state)) * LETTER <= LEAST_WIDTH - MARGIN

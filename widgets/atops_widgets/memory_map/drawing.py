@@ -105,11 +105,12 @@ FILLED: Final[Mapping[State, float]] = {state: 0.25 if state >= State.LIVE else 
 
 
 class Canvas:
-    """A sketch of a width, filled from the top; `y` is how far it is."""
+    """A sketch of a width, filled from the top; `y` is how far it is. Texts fit if it is squeezed to `least`, too."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, least: int) -> None:
         self.width = max(width, MARGIN + RIGHT + 50)
         self.lane_width = self.width - MARGIN - RIGHT
+        self.squeezed = min(1.0, max(50, least - MARGIN - RIGHT) / self.lane_width)
         self.right = self.width - RIGHT
         self.sketch = Sketch()
         self.y = 0.0
@@ -119,7 +120,7 @@ class Canvas:
     def head(self, name: str, text: str) -> None:
         """Add the line that names a device and says how full it is."""
         self.sketch.text(8, self.y + 13, name, ROOM, style="b")
-        lines = textwrap.wrap(text, int(self.lane_width / LETTER))
+        lines = textwrap.wrap(text, int(self.lane_width * self.squeezed / LETTER))
         for row, line in enumerate(lines):
             self.sketch.text(MARGIN, self.y + 13 + 15 * row, line, self.lane_width)
         self.y += HEAD + 15 * (len(lines) - 1)
@@ -198,7 +199,7 @@ class Canvas:
         for x, text in zip(places, moments_told(moments), strict=True):
             self.sketch.line([x, top, x, top + CURVE + 4], "grid")
             room = self.right - x - 4
-            if room > 7 * len(text):
+            if room * self.squeezed > 7 * len(text):
                 self.sketch.text(x + 3, top + CURVE + 9, text, room, "quiet")
 
     def scratch(self, found: Scratch, told: Told, most: int) -> None:

@@ -21,7 +21,8 @@ __all__ = ("MemoryMap",)
 
 MOST: Final = 16  # ranges that are told of each bank; the largest
 PARTS: Final = (("live", "#"), ("kept", "="), ("freed", "x"))
-SAVED_WIDTH = 520  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
+SAVED_WIDTH = 600  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
+LEAST_WIDTH = 400  # pixels: beside another one none is narrower
 
 
 class MemoryMap(TraceWidget):
@@ -81,7 +82,7 @@ class MemoryMap(TraceWidget):
     def saved_window(self) -> Window:
         """Return what a saved picture shows: all lanes, with the bytes that every operation used."""
         asked = {name: self.window.options[name] for name in ("generation", "dtype") if name in self.window.options}
-        return Window(width=SAVED_WIDTH, options={**asked, "touches": "all"})
+        return Window(width=SAVED_WIDTH, options={**asked, "touches": "all", "least": LEAST_WIDTH})
 
 
 def _render(picture: MemoryPicture, width: int) -> str:

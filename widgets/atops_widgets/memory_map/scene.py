@@ -110,7 +110,8 @@ class MemoryPicture:
     def scene(self, window: Window) -> Scene:
         """Return the picture, with curves of the window's time.
 
-        Options: zoom, first (device), generation (selected), dtype, touches ("all").
+        Options: zoom, first (device), generation (selected), dtype, touches ("all"), least (a width that texts
+        fit, too).
         """
         return self.sketched(window)[0]
 
@@ -119,7 +120,7 @@ class MemoryPicture:
         self.update()
         self._window = window
         feed, options = self.feed, window.options
-        devices, canvas = self.devices(), Canvas(window.width)
+        devices, canvas = self.devices(), Canvas(window.width, whole_option(options, "least", window.width))
         first = max(0, min(whole_option(options, "first", 0), len(devices) - 1))
         shown = devices[first : first + DEVICES]
         touches = touches_of(feed, options.get("touches") == "all")
