@@ -42,6 +42,10 @@ template <class T> __device__ int wrong_limits(double most, double least, double
            (Limits::infinity() != INFINITY) + (Limits::denorm_min() <= 0) +
            (Limits::quiet_NaN() == Limits::quiet_NaN());
 }
+constexpr __fp16 three = 1.5f, six = three + three;
+static_assert(six == 3 && -six < 0 && std::is_same_v<decltype(max(three, six)), __fp16> && max(six, 4) == 4.0f);
+constexpr tops::bfloat rounded(1.00390625f), squared = rounded * tops::bfloat(2);
+static_assert(rounded == 1 && squared == 2 && tops::min(rounded, squared) == 1 && min(2.5, rounded) == 1);
 __global__ void limits(int *x) {
     x[0] = wrong_limits<__fp16>(65504, 0x1p-14, 0x1p-10);
     x[1] = wrong_limits<tops::half>(65504, 0x1p-14, 0x1p-10);

@@ -182,16 +182,24 @@ ATOPS_FUNCTION(atan2, ATOPS_OF_4, , ::atan2(Wider<T>(x), Wider<T>(y)))
 
 // Of numbers, as every compiler of device code has them. A program's own come first, and those of <algorithm>: none of them
 // ends in a pack. What is no number gives way to what is, as with fmin.
+namespace atops {
+template <class T>
+constexpr bool is_number = std::is_arithmetic_v<T> || is_narrow<T>;
+template <class T, class U>
+struct Common { using type = std::common_type_t<std::conditional_t<is_narrow<T>, float, T>, std::conditional_t<is_narrow<U>, float, U>>; };
+template <class T>
+struct Common<T, T> { using type = T; };
+}  // namespace atops
 template <class T, class U, class... None>
-    requires(std::is_arithmetic_v<T> && std::is_arithmetic_v<U> && sizeof...(None) == 0)
-constexpr std::common_type_t<T, U> min(T x, U y, None...) {
-    std::common_type_t<T, U> one = x, other = y;
+    requires(atops::is_number<T> && atops::is_number<U> && sizeof...(None) == 0)
+constexpr typename atops::Common<T, U>::type min(T x, U y, None...) {
+    typename atops::Common<T, U>::type one = x, other = y;
     return one < other || other != other ? one : other;
 }
 template <class T, class U, class... None>
-    requires(std::is_arithmetic_v<T> && std::is_arithmetic_v<U> && sizeof...(None) == 0)
-constexpr std::common_type_t<T, U> max(T x, U y, None...) {
-    std::common_type_t<T, U> one = x, other = y;
+    requires(atops::is_number<T> && atops::is_number<U> && sizeof...(None) == 0)
+constexpr typename atops::Common<T, U>::type max(T x, U y, None...) {
+    typename atops::Common<T, U>::type one = x, other = y;
     return one > other || other != other ? one : other;
 }
 namespace tops {

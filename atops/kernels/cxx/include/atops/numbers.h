@@ -9,26 +9,17 @@
 
 namespace atops {
 
-inline uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return bits;
-}
+constexpr uint32_t bits_of(float value) { return __builtin_bit_cast(uint32_t, value); }
+constexpr float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-inline float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-inline float widened_half(uint16_t half) {
+constexpr float widened_half(uint16_t half) {
     uint32_t sign = uint32_t(half & 0x8000) << 16, rest = half & 0x7FFF;
     if (rest >= 0x7C00) return float_of(sign | 0x7F800000 | (rest & 0x3FF) << 13);
     // Exact for the smallest, too: float has an exponent for every half.
     return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
 }
 
-inline uint16_t rounded_half(float value) {
+constexpr uint16_t rounded_half(float value) {
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000;
     bits &= 0x7FFFFFFF;
     if (bits > 0x7F800000) return uint16_t(sign | 0x7E00 | (bits >> 13 & 0x3FF));
@@ -41,9 +32,9 @@ inline uint16_t rounded_half(float value) {
     return uint16_t(sign | (bits - 0x38000000 + 0xFFF + odd) >> 13);
 }
 
-inline float widened_brain(uint16_t brain) { return float_of(uint32_t(brain) << 16); }
+constexpr float widened_brain(uint16_t brain) { return float_of(uint32_t(brain) << 16); }
 
-inline uint16_t rounded_brain(float value) {
+constexpr uint16_t rounded_brain(float value) {
     uint32_t bits = bits_of(value);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return uint16_t(bits >> 16 | 0x40);
     return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
@@ -56,21 +47,17 @@ struct Narrow {
     Narrow() = default;
     template <class Number, class = decltype(static_cast<float>(static_cast<Number (*)()>(nullptr)()))>
     constexpr Narrow(Number value) : bits(narrow(static_cast<float>(value))) {}
-    operator float() const { return widen(bits); }
+    constexpr operator float() const { return widen(bits); }
 
     // What is added to it is rounded once, with the sum.
 #define ATOPS_ASSIGNED(op) \
-    Narrow &operator op##=(Narrow y) { return *this = Narrow(float(*this) op float(y)); } \
+    constexpr Narrow &operator op##=(Narrow y) { return *this = Narrow(float(*this) op float(y)); } \
     template <class Number> \
         requires std::is_arithmetic_v<Number> \
-    Narrow &operator op##=(Number y) { return *this = Narrow(float(*this) op y); }
+    constexpr Narrow &operator op##=(Number y) { return *this = Narrow(float(*this) op y); }
     ATOPS_ASSIGNED(+) ATOPS_ASSIGNED(-) ATOPS_ASSIGNED(*) ATOPS_ASSIGNED(/)
 #undef ATOPS_ASSIGNED
-    Narrow operator-() const {
-        Narrow made;
-        made.bits = bits ^ 0x8000;
-        return made;
-    }
+    constexpr Narrow operator-() const { return __builtin_bit_cast(Narrow, uint16_t(bits ^ 0x8000)); }
     Narrow &operator++() { return *this = Narrow(float(*this) + 1.0f); }
     Narrow &operator--() { return *this = Narrow(float(*this) - 1.0f); }
     Narrow operator++(int) {
@@ -89,7 +76,7 @@ struct Narrow {
 // functions take no operand that has to be converted.
 #define ATOPS_BINARY(op) \
     template <float (*widen)(uint16_t), uint16_t (*narrow)(float)> \
-    inline Narrow<widen, narrow> operator op(Narrow<widen, narrow> x, Narrow<widen, narrow> y) { \
+    constexpr Narrow<widen, narrow> operator op(Narrow<widen, narrow> x, Narrow<widen, narrow> y) { \
         return Narrow<widen, narrow>(float(x) op float(y)); \
     }
 ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)

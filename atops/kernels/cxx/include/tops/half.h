@@ -11,8 +11,8 @@ struct Rounded {
 
     Rounded() = default;
     template <class From, class = decltype(static_cast<float>(static_cast<From (*)()>(nullptr)()))>
-    Rounded(From from) : value(static_cast<float>(from)) {}
-    operator float() const { return float(value); }
+    constexpr Rounded(From from) : value(static_cast<float>(from)) {}
+    constexpr operator float() const { return float(value); }
     template <class From>
     Rounded &operator+=(From from) { return *this = Rounded(float(*this) + float(from)); }
     template <class From>
@@ -38,7 +38,7 @@ struct Rounded {
 // Of two of one type the result has that type; with any other number it is computed as a float's is.
 #define ATOPS_BINARY(op) \
     template <class Number> \
-    inline Rounded<Number> operator op(Rounded<Number> x, Rounded<Number> y) { return float(x) op float(y); }
+    constexpr Rounded<Number> operator op(Rounded<Number> x, Rounded<Number> y) { return float(x) op float(y); }
 ATOPS_BINARY(+) ATOPS_BINARY(-) ATOPS_BINARY(*) ATOPS_BINARY(/)
 #undef ATOPS_BINARY
 
