@@ -253,7 +253,7 @@ function drawStrip(view, c) {
   c.fillRect(margin, base, view.width - margin - RIGHT, 1);
   const cursor = view.marks.cursor ?? view.scene.at;
   if (cursor === null || cursor === undefined) return;
-  drawCursor(view, Math.max(margin, Math.min(view.width - RIGHT, x(cursor))), 12, base + 2);
+  drawCursor(view, Math.max(margin, Math.min(view.width - RIGHT, x(cursor))), 15, base + 2);
 }
 
 function drawKey(view, c, y) {
