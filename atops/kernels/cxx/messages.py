@@ -27,12 +27,13 @@ _PLACED = re.compile(r"const char\*, int\)")  # the last two parameters of a fun
 _CALLED = "__builtin_LINE"  # stands in the default arguments of these
 _COUNTED = re.compile(r"candidate .*(?:expects|requires at most) (\d+) arguments?,(?: but)? (\d+) (?:were )?provided")
 _MORE = re.compile(r"cannot convert ('.*' \(type '.*'\)) to type 'const char\*'|from ('.*') to 'const char \*' for")
+_HALF = re.compile(r"\b__atops_([fb][fp]16)\b")
 _PRIVATE = re.compile(r"__atops_\w+|atops::")
 _OURS = re.compile(r"\bAnything\b|\bNarrow<")  # types of the headers, of which no text knows
 _UNKNOWN_HIP = re.compile(r"undeclared identifier '(hip[A-Z]\w*)'|'(hip[A-Z]\w*)' was not declared")
 _NARROW = (re.compile(r"\bNarrow<[^<>]*half[^<>]*>"), "__fp16"), (re.compile(r"\bNarrow<[^<>]*brain[^<>]*>"), "__bf16")
 _VECTOR = re.compile(r"\bVector<([\w ]+), ?(128|256|512)>")
-_ALIAS = re.compile(r"'[^']*' [{(]aka '(?:struct )?(__vector[24]? [\w ]+|__fp16|__bf16)'[)}]")
+_ALIAS = re.compile(r"'[^']*' [{(]aka '(?:struct )?((?:__vector[24]? [\w ]+|__fp16|__bf16) ?[*&]*)'[)}]")
 _KEYWORDS = {"128": "__vector", "256": "__vector2", "512": "__vector4"}
 _CONST = re.compile(r"cannot assign to variable ('\w+') with const-qualified type .*")  # as clang++ has it
 _NOT_INLINE = re.compile("'always_inline' function might not be inlinable")  # of g++, where `inline` is not beside it
@@ -160,7 +161,7 @@ def _behind(said: str, texts: Texts, columns: Columns | None) -> tuple[str, Sour
 
 def _in_words_of_the_text(said: str) -> str:
     """Return what the compiler says without names of the headers: vectors as the text has them."""
-    text = _PRIVATE.sub("", said)
+    text = _PRIVATE.sub("", _HALF.sub(r"__\1", said))
     if launch := _LAUNCH.match(text):
         text = f"{text[launch.end() :]}, which are {launch['parameters']}"
     text = _CONST.sub(r"assignment of read-only variable \1", _SAYS.sub("", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -130,11 +131,13 @@ def test_what_headers_refuse_is_told_where_they_are_used(command: str, monkeypat
 
 def test_types_that_do_not_fit_are_those_of_the_text() -> None:
     """Both vectors are whole, and a half has its name."""
-    text = "__global__ void f(float *x) {\n  __vector4 float v(1.0f); __vector4 int w = v;\n  __fp16 h = \"a\";\n}\n"
+    text = "__global__ void f(float *x) {\n  __vector4 float v(1.0f); __vector4 int w = v;\n"
+    text += "  __fp16 h = \"a\";\n  __bf16 *p = x;\n}\n"
     with pytest.raises(CompilationError) as caught:
         k.compile_source(text, "f.tops")
     said = [each for each in str(caught.value).splitlines() if "error:" in each]
     assert "'__vector4 float'" in said[0] and "'__vector4 int'" in said[0] and "'__fp16'" in said[1], said
+    assert re.search(r"'float ?\*'", said[2]) and re.search(r"'__bf16 ?\*'", said[2]) and "aka" not in said[2], said
 
 
 def test_a_function_that_is_always_inlined() -> None:
