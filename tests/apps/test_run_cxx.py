@@ -541,6 +541,29 @@ def test_without_a_device_calls_answer_that(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("topsErrorNoDevice\ntopsErrorInvalidDevice\n", "", 0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["return 3;", "exit(3);"])
+def test_a_program_ends_as_one_of_c_does(end: str, tmp_path: Path) -> None:
+    """By what it has registered for its end, and by the destructors of its globals, which may call the device."""
+    text = """#include <fstream>
+    std::ofstream written("written.txt");
+    struct Memory { void *at; ~Memory() { printf("global %s\\n", topsGetErrorName(topsFree(at))); } } memory;
+    struct Local { ~Local() { printf("static\\n"); } };
+    __global__ void nothing() {}
+    int main() {
+        static Local local;
+        atexit([] { printf("registered\\n"); });
+        written << "a line";
+        topsMalloc(&memory.at, 64);
+        nothing<<<1, 1>>>();
+        END
+    }"""
+    (tmp_path / "ends.cpp").write_text(HEAD + text.replace("END", end))
+    done = atops_run("ends.cpp", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("registered\nstatic\nglobal topsSuccess\n", "") and done.returncode == 3
+    assert (tmp_path / "written.txt").read_text() == "a line"
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("end", ["return 3;", "exit(3);"])
 def test_a_kernel_that_never_ends_does_not_hold_a_program_up(end: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from atops.base.errors import CompilationError, InvalidOption, InvalidValue
 from atops.base.options import EmulatorOptions
@@ -133,10 +134,10 @@ def run_cxx(
         return 1
     parent = os.getpid()
 
-    def run() -> int:
+    def run() -> NoReturn:
         if trace is not None:
             os.environ["ATOPS_TRACE"] = os.path.abspath(trace)
-        return run_main(parent, unit.path, path, arguments, profile)
+        run_main(parent, unit.path, path, arguments, profile)
 
     child = _begun(run)
     while True:
@@ -152,8 +153,8 @@ def run_cxx(
     return 128 - code
 
 
-def _begun(run: Callable[[], int]) -> int:
-    """Begin a process that ends with what `run` returns, or with 1 where it raises. Returns its number.
+def _begun(run: Callable[[], NoReturn]) -> int:
+    """Begin a process that `run` ends, with 1 where it raises. Returns its number.
 
     It is forked, not started anew, for all that it needs is imported here; and no thread runs here yet.
     """
@@ -162,12 +163,11 @@ def _begun(run: Callable[[], int]) -> int:
     child = os.fork()
     if child:
         return child
-    code = 1
     try:
-        code = run()
+        run()
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         ctypes.CDLL(None).fflush(None)
-        os._exit(code)
+        os._exit(1)

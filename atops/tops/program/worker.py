@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import atops.tops as tops
 from atops.bridge.handles import current_board, current_device
@@ -47,8 +47,10 @@ class _Host(ctypes.Structure):
     _fields_ = (("functions", ctypes.c_void_p), ("launch", LAUNCH))
 
 
-def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profiled: bool) -> int:
-    """Run the `main` of a compiled program, the module at `path`, in this process. Returns what it returns.
+def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profiled: bool) -> NoReturn:
+    """Run the `main` of a compiled program, the module at `path`, in this process, which ends with what it returns.
+
+    As C does: by `exit`, which runs what the program has for its end, and the destructors of its globals.
 
     `name` is the file of its source, `parent` the number of the process that this one ends with.
     """
@@ -57,7 +59,7 @@ def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profi
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the program's code would not let Python look
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # texts of kernels, among those of C
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
-    finish = _finishing(libc, profiled)
+    _at_exit(libc, profiled)  # before the program's own: it comes behind them
     module = load_module(path)
     text = LoadedModule(module, Path(name).stem, lambda: module)
     none = Loaded(module, ())  # without a device: the calls that need one answer that
@@ -74,9 +76,8 @@ def run_main(parent: int, path: Path, name: str, arguments: Sequence[str], profi
     count = len(words)
     c_words = (ctypes.c_char_p * (count + 1))(*words, None)
     code = int(_called_in_main(name, lambda: library.atops_main(count, c_words)))
-    finish(None)
-    del functions
-    return code & 0xFF
+    libc.exit(code & 0xFF)
+    raise AssertionError(f"exit has come back, with {functions}")  # which had to stay until here
 
 
 def _end_with(parent: int, libc: ctypes.CDLL) -> None:
@@ -111,24 +112,20 @@ def _end_work() -> None:
         print(text, file=sys.stderr)
 
 
-def _finishing(libc: ctypes.CDLL, profiled: bool) -> Callable[[object], None]:
-    """Return what ends the process's traces and profile, once; a call of `exit` does it, too."""
+def _at_exit(libc: ctypes.CDLL, profiled: bool) -> None:
+    """Have `exit` wait for the work that is left, and end the process's traces and profile."""
     profile = Profile()
     if profiled:
         profile.__enter__()
-    over: list[bool] = []
 
     def finish(_: object) -> None:
-        if over:
-            return
-        over.append(True)
         _end_work()
         if profiled:
             profile.__exit__(None, None, None)
             print(profile, file=sys.stderr)
         atexit._run_exitfuncs()
+        sys.stdout.flush()
 
     called = AT_EXIT(finish)
     KEPT.append(called)
     libc["__cxa_atexit"](called, None, None)
-    return finish
