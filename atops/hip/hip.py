@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
 from atops.bridge.codes import check as check
 from atops.bridge.pointers import host_view as host_view
 from atops.hip.functions.copy import *  # noqa: F403  # the names of the header
@@ -30,3 +33,21 @@ from atops.hip.hiprtc import hiprtcDestroyProgram as hiprtcDestroyProgram  # hip
 VALUES = (constants, enumerations, structs)
 EXTRAS = ("DeviceArray", "Pointer", "check", "hipError_t", "host_view")
 __all__ = tuple(sorted({*FUNCTIONS, *(name for part in VALUES for name in part.__all__), *EXTRAS}))
+
+# What programs ask for most, and what does it here.
+ADVICE: Final = {
+    "hipMemcpy2D": "copy row by row with hipMemcpy, or views of arrays with stream.copy",
+    "hipMemcpy2DAsync": "copy row by row with hipMemcpyAsync, or views of arrays with stream.copy",
+    "hipMallocPitch": "take hipMalloc(pitch * height), with a pitch of your own",
+    "hipMalloc3D": "take hipMalloc(pitch * height * depth), with a pitch of your own",
+}
+
+
+def _missing(name: str) -> NoReturn:
+    """Refuse a name, with what does it here."""
+    advice = f"; {ADVICE[name]}" if name in ADVICE else ""
+    raise AttributeError(f"atops.hip.hip has no {name}{advice}", name=name, obj=sys.modules[__name__])
+
+
+if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
+    __getattr__ = _missing
