@@ -31,6 +31,7 @@ from atops.lessons import Lesson, Question, commands
 
 async def program(task, rows, size):
     board = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.float32)
+    board.setflags(write=False)
     history = await task(atops.Device(0), board)
     assert isinstance(history, (list, tuple)), f"expected a list of {rows} arrays, got {history!r}"
     assert len(history) == rows, f"expected {rows} arrays, got {len(history)}"

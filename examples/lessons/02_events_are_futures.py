@@ -32,6 +32,8 @@ from atops.lessons import Lesson, Question, commands
 async def program(task, size, seed):
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(0, 99, size).astype(np.float32) for _ in range(2))
+    x.setflags(write=False)
+    y.setflags(write=False)
     results = await task(atops.Device(0), x, y)
     assert isinstance(results, (tuple, list)) and len(results) == 2, f"expected two arrays, got {results!r}"
     total, difference = results

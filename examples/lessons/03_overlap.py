@@ -33,6 +33,7 @@ from atops.lessons import Lesson, Question, commands, nanoseconds
 
 async def program(task, chunks, size):
     data = np.random.default_rng(chunks).integers(0, 99, (chunks, size)).astype(np.float32)
+    data.setflags(write=False)
     loop = asyncio.get_running_loop()
     start = loop.time()
     results = await task(atops.Device(0), data)

@@ -29,6 +29,7 @@ from atops.lessons import Lesson, Question, commands
 
 async def program(task, chunks, size):
     data = np.random.default_rng(size).integers(0, 99, (chunks, size)).astype(np.float32)
+    data.setflags(write=False)
     device = atops.Device(0)
     results = await task(device, data)
     assert isinstance(results, (list, tuple)), f"expected a list of {chunks} arrays, got {results!r}"

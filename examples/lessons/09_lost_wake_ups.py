@@ -29,6 +29,7 @@ from atops.lessons import Lesson, Question, commands
 
 async def program(task, rows, size, slots):
     host = np.random.default_rng(rows).integers(0, 99, (rows, size)).astype(np.int32)
+    host.setflags(write=False)
     device = atops.Device(0)
     async with device.create_stream(name="before") as stream:
         used = device.empty(room(rows, size, slots) // 4 - 64, np.int32)

@@ -31,6 +31,7 @@ from atops.lessons import Lesson, Question, commands
 
 async def program(task, rounds, size):
     host = np.random.default_rng(size).integers(0, 99, (rounds, size)).astype(np.float32)
+    host.setflags(write=False)
     device = atops.Device(0)
     got = await task(device, host)
     assert isinstance(got, (list, tuple)), f"expected a list of {rounds} arrays, got {got!r}"

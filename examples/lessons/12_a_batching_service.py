@@ -32,7 +32,7 @@ from atops.lessons import Lesson, Question, commands
 async def program(task, requests, batch, leaving):
     device, queue = atops.Device(0), asyncio.Queue()
     rng = np.random.default_rng(requests)
-    numbers = [rng.integers(0, 99, 6).astype(np.int32) for _ in range(requests)]
+    numbers = [np.frombuffer(rng.integers(0, 99, 6, np.int32).tobytes(), np.int32) for _ in range(requests)]  # to read
 
     async def client(mine):
         answer = asyncio.get_running_loop().create_future()

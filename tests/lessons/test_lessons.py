@@ -32,6 +32,7 @@ from atops.cli import main
 from atops.lessons import Lesson, Verdict, open_lesson
 from atops.lessons.apart import Kept, NeverEnds, Patience
 from atops.lessons.grading import grade, graded, statements
+from atops.lessons.learner import Progress
 from atops.lessons.lesson import HINTS
 from atops.lessons.source import Source, sources
 from tests.lessons.attempts import ATTEMPTS, SLIPS
@@ -189,6 +190,27 @@ def test_a_host_alone_does_no_task(name: str, monkeypatch: pytest.MonkeyPatch):
         return kept[key]
 
     assert not lesson.check(remembered)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, source in LESSONS.items() if source.number in (1, 2, 3, 4, 9, 10)])
+def test_what_a_task_is_given_stays(name: str):
+    """What is expected is computed from it: results would be right of whatever was written over it."""
+    source = LESSONS[name]
+    names = source.executed("solution")
+    lesson = names["lesson"]
+    assert isinstance(lesson, Lesson)
+    solution = names[source.task]
+    assert inspect.iscoroutinefunction(solution)
+
+    async def overwriting(device, *rest):
+        for each in rest:
+            if isinstance(each, np.ndarray):
+                each[...] = 0
+        return await solution(device, *rest)
+
+    verdict = lesson.check(overwriting)
+    assert not verdict and "read-only" in str(verdict), str(verdict)
 
 
 def test_a_hundred_things_can_be_wrong():
@@ -376,13 +398,22 @@ def test_files_of_learners_are_judged_by_what_they_define(tmp_path: Path):
 
 @pytest.mark.slow
 def test_progress_outlives_what_cannot_be_read(own_progress: Path):
-    """A broken file counts as empty, a check is judged all the same, and what was passed stays."""
+    """A broken file counts as empty and is kept, a check is judged all the same, and what was passed stays."""
     own_progress.write_text("{broken")
     source = LESSONS["01_a_stream_is_a_queue"]
     lesson = open_lesson(1)
     assert lesson.check(source.executed("solution")[source.task])
     assert not lesson.check(source.executed("task")[source.task])
     assert json.loads(own_progress.read_text()) == {source.name: ["task"]}
+    assert own_progress.with_name(f"{own_progress.name}.damaged").read_text() == "{broken"
+
+
+def test_progress_that_cannot_be_noted_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Nothing fails for it; what the list shows would be a mystery otherwise."""
+    (tmp_path / "file").write_text("")
+    progress = Progress(tmp_path / "file" / "lessons.json")
+    progress.note("01_a_stream_is_a_queue", "task", right=True)
+    assert "cannot be noted in" in caplog.text and progress.passed() == {}
 
 
 def test_a_lesson_of_ones_own():
