@@ -26,7 +26,7 @@ from atops.base.trace.records import (
     TraceRecord,
 )
 from atops.trace.file import save
-from atops_widgets import Feed, Timeline, feed_of, watch
+from atops_widgets import Feed, MemoryMap, Timeline, feed_of, watch
 from atops_widgets.drawing.scene import Window
 from atops_widgets.feed.feed import Marks
 from tests.widgets.traces import double_buffering
@@ -264,6 +264,33 @@ async def test_a_board_begins_when_it_is_called() -> None:
         watch(since=-1)
     with pytest.raises(InvalidValue, match="share expects a part of one processor"):
         watch(share=0)
+
+
+@pytest.mark.asyncio
+async def test_nothing_of_an_earlier_run_is_shown() -> None:
+    """Waits that ended after the newest command are not drawn, and no moment is before the call, not of memory either.
+
+    What is allocated still is in use from the first moment on.
+    """
+    async with atops.Driver() as driver, atops.Device(0).create_stream() as stream:
+        old = watch(driver)
+        kept = stream.zeros(1024, np.int32)
+        await stream.fetch(kept)
+        await stream  # and this wait ends after all records
+        old.feed.poll()
+        called = driver.clock.now()
+        assert old.feed.host.rows["finished_ns"].max() <= called
+        new = watch(driver)
+        new.feed.poll()
+        stream.fill(kept, 1)
+        await stream.fetch(kept)
+        new.feed.poll()
+        feed, memory = new.feed, new.widgets[2]
+        assert isinstance(memory, MemoryMap) and (feed.changes["at_ns"] < called).any()
+        assert feed.host.rows["started_ns"].min() >= called
+        assert feed.folding().first >= feed.origin_ns >= called
+        told = str(memory.scene(Window()).told)
+        assert "'at 0 ns'" in told and "at -" not in told
 
 
 @pytest.mark.asyncio

@@ -131,14 +131,15 @@ class Extent:
         self._taken = 0
         self._first, self._last = int(FARTHEST), -int(FARTHEST)
 
-    def of(self, details: Columns) -> tuple[int, int]:
-        """Return the first and the last moment of a table, which is always the same one and not empty."""
+    def of(self, details: Columns, since: int) -> tuple[int, int]:
+        """Return the first and the last moment from `since` on of a table, always the same; the later first of none."""
         at = details["at_ns"]
         fresh = at[details.since(self._taken)]
+        fresh = fresh[fresh >= since]
         if len(fresh):
             self._first, self._last = min(self._first, int(fresh.min())), max(self._last, int(fresh.max()))
         self._taken = details.start + len(details)
-        return int(at[:CHUNK].min()) if details.start else self._first, self._last
+        return max(since, int(at[:CHUNK].min())) if details.start else self._first, self._last
 
 
 class Axes:
@@ -161,8 +162,9 @@ class Axes:
             self._gaps = self._gaps or [Gaps() for _ in tables]
             self._extents = self._extents or [Extent() for _ in details]
             busy = np.concatenate([gaps.busy(table) for gaps, table in zip(self._gaps, tables, strict=True)])
-            extents = [known.of(table) for known, table in zip(self._extents, details, strict=True) if len(table)]
-            both = np.concatenate([busy, np.maximum(np.array(extents, np.int64).reshape(-1, 2), since)])
+            extents = [known.of(table, since) for known, table in zip(self._extents, details, strict=True)]
+            told = [(first, last) for first, last in extents if first <= last]
+            both = np.concatenate([busy, np.array(told, np.int64).reshape(-1, 2)])
             if not len(both):
                 both = np.array([[otherwise, otherwise]])
             self._folded = version, TimeAxis.of(int(both[:, 0].min()), int(both[:, 1].max()), busy)

@@ -194,12 +194,10 @@ class Feed:
             self._take(trace)
 
     def _begin(self, tracer: Tracer, since_s: float) -> None:
-        """Leave out what ended more than so many seconds before the newest record."""
+        """Leave out what ended more than so many seconds before now."""
+        self.since_ns = self.origin_ns = tracer.clock.now() - int(since_s * 1e9) + (since_s == 0)
         rows, following, _ = tracer.tuples_since(0)
-        ended = [row[FINISHED] for row in rows]
-        if ended:
-            self.since_ns = max(ended) - int(since_s * 1e9) + (since_s == 0)
-        self._position = following - sum(at >= self.since_ns for at in ended)
+        self._position = following - sum(row[FINISHED] >= self.since_ns for row in rows)
 
     @property
     def counters(self) -> Sequence[CounterSample]:
@@ -227,9 +225,10 @@ class Feed:
             count += self._read_races(tracer) + self._read_waits(tracer, limit)
             if count:
                 if not self._origin_known:
-                    self._origin_known = True
                     submitted = self.records["submitted_ns"]
-                    self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: not recorded
+                    first = self._first_ns(submitted[submitted > 0])  # 0: not recorded
+                    self._origin_known = first is not None
+                    self.origin_ns = self.origin_ns if first is None else first
                 self.names = told_apart(tracer.names())
                 self.version += 1
         if ended and not count:
@@ -457,11 +456,15 @@ class Feed:
         self.marks_version += 1
         self.wake()
 
-    def _first_ns(self, *more: Column) -> int:
-        """Return the earliest moment that is held, or in `more`; 0 where there is none."""
-        details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
+    def _first_ns(self, *more: Column) -> int | None:
+        """Return the earliest moment that is held, or in `more`; None where there is none.
+
+        Changes of memory from before `since_ns`, which are held for what they have left, do not count.
+        """
+        changes = self.changes["at_ns"]
+        details = self.moments["at_ns"], self.steps["at_ns"], changes[changes >= self.since_ns]
         times = (self.records["started_ns"], self.records["finished_ns"], self.host.rows["started_ns"], *details, *more)
-        return min((int(column.min()) for column in times if len(column)), default=0)
+        return min((int(column.min()) for column in times if len(column)), default=None)
 
     def _take(self, trace: Trace) -> None:
         self.names = told_apart(trace.names)
@@ -471,7 +474,7 @@ class Feed:
         self.host.add_calls(self.records, len(self.records))
         self.host.add_waits(trace.waits, trace.names.sites)
         self.races = tuple(trace.races)
-        self.origin_ns = self._first_ns()
+        self.origin_ns = self._first_ns() or 0
         self.missed = trace.dropped
         self.version = 1
 

@@ -71,7 +71,10 @@ class MemoryPicture:
         return extent_of(self.feed, device, self.history["bank"][here], self.history["offset"][here])
 
     def steps(self, device: int) -> Steps:
-        """Return the bytes that a device has set aside over time: samples first, then what changes tell."""
+        """Return the bytes that a device has set aside over time: samples first, then what changes tell.
+
+        Of what was before the pictures' 0 it is the last alone, which still holds there.
+        """
         changes = self.feed.changes
         taken, known = self._steps.get(device, (0, None))
         if known is None or taken != changes.start + len(changes):
@@ -87,7 +90,8 @@ class MemoryPicture:
             at = np.maximum.accumulate(np.append(last, at))[len(last) :]
             known.extend_columns({"at_ns": at, "value": used})
             self._steps[device] = changes.start + len(changes), known
-        return Steps(known["at_ns"], known["value"])
+        first = max(0, int(np.searchsorted(known["at_ns"], self.feed.origin_ns)) - 1)
+        return Steps(known["at_ns"][first:], known["value"][first:])
 
     def axis(self) -> TimeAxis:
         """Return the axis of the time shown."""
@@ -190,7 +194,7 @@ class MemoryPicture:
         if extent.capacity:
             say += f"; largest free {format_bytes(largest)}, fragmentation {abs(broken):.1%}"
         return lanes, {
-            "device": device, "name": name, "peak": peak, "peak_at": peak_at - feed.origin_ns, "state": state,
+            "device": device, "name": name, "peak": peak, "peak_at": max(0, peak_at - feed.origin_ns), "state": state,
             "say": say, "capacity": extent.capacity, "largest": largest, "fragmentation": broken,
         }  # fmt: skip
 
