@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -222,3 +224,40 @@ def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
             return (await other.fetch(y)).tolist()
 
     assert asyncio.run(main()) == [7.0]
+
+
+REPLACED = """
+import faulthandler, signal, ctypes, atops
+from atops import kernels as k
+text = "__global__ void bad(int *x) { *(volatile int *)8 = 1; } __global__ void right(int *x) { x[0] = 42; }"
+module = k.compile_source(text, "test.tops").module()
+
+def run(name):
+    async def main():
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.zeros(1, "i4")
+            stream.launch(module.function(name), (2, 12), x)
+            return (await stream.fetch(x))[0]
+    try:
+        assert atops.run(main) == 42
+    except atops.errors.AtopsError as error:
+        assert name == "bad" and "stored to a null pointer" in str(error), error
+
+run("right")
+"""
+BY_DEFAULT = "run('bad'); signal.signal(signal.SIGSEGV, signal.SIG_DFL); run('bad'); run('right')"
+REPLACING = {  # what a program does, and how often a fault that is no kernel's is told at its end
+    BY_DEFAULT: 0,
+    "faulthandler.enable(); run('bad'); run('right')": 1,
+    "faulthandler.enable(); run('bad'); faulthandler.disable(); run('bad'); run('right')": 0,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("does", REPLACING)
+def test_a_program_that_replaces_the_handlers(does: str) -> None:
+    """The next faulting kernel is a named error all the same; any other fault is the program's, and ends it."""
+    done = subprocess.run([sys.executable, "-c", f"{REPLACED}{does}\nprint('so far', flush=True)\nctypes.string_at(8)"],
+                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    told = done.stderr.count("Fatal Python error: Segmentation fault")
+    assert (done.stdout, done.returncode, told) == ("so far\n", -11, REPLACING[does]), done.stderr

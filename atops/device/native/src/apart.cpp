@@ -141,7 +141,7 @@ int32_t run_apart(Run *run) {
         munmap(shared, size);
         return refuse(run, "socket");
     }
-    guard_this_thread();
+    guard_this_thread(true);
     fflush(stdout);  // else both would write what waits there
     pid_t self = getpid(), process = fork();
     if (process == 0) {

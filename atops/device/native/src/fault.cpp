@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <new>
 #include <typeinfo>
 
 #include "abi.h"
@@ -27,9 +28,14 @@ namespace atops {
 namespace {
 
 constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, INTERRUPT};
+// Which of them are looked at before each launch, at 0.14 us each. SIGBUS and SIGTRAP, which hardly any kernel meets, are
+// taken back with these.
+constexpr int LOOKED_AT[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, INTERRUPT};
 constexpr size_t HANDLER_STACK = 64 << 10;
+constexpr int MOST_TIMES = 1000;  // that one fault is passed on
 
-struct sigaction before[65];
+struct sigaction before[65];  // whose the signals were: theirs is what is no kernel's
+std::mutex installing;
 // The stack of the handlers, of an OS thread that had none.
 struct HandlerStack {
     void *place = nullptr;
@@ -48,7 +54,11 @@ thread_local HandlerStack own_stack;
 
 // Whether this OS thread is the first of its process; -1 where that was not asked yet. A thread that forks is the child's.
 thread_local int first = -1;
-[[maybe_unused]] const int asked_again_in_children = pthread_atfork(nullptr, nullptr, [] { first = -1; });
+[[maybe_unused]] const int asked_again_in_children = pthread_atfork(nullptr, nullptr, [] {
+    first = -1;
+    new (&installing) std::mutex;  // another thread may have had it
+});
+thread_local bool passing = false;  // a signal on
 thread_local Fault pending = Fault::none;
 thread_local char said[512];
 thread_local bool aborted = false;
@@ -94,16 +104,35 @@ uintptr_t stack_pointer(const ucontext_t *state) {
 #endif
 }
 
+// Have a signal do what it does by itself, which ends the process.
+void end_by(int number, const siginfo_t *info) {
+    signal(number, SIG_DFL);
+    if (info->si_code <= 0) raise(number);  // a fault of the processor happens again
+}
+
+// Whether a fault comes again and again: the handler that was there before was told of each, and does nothing.
+bool comes_again(const siginfo_t *info) {
+    static thread_local const void *last;
+    static thread_local int times;
+    if (info->si_code <= 0 || info->si_addr != last) times = 0;
+    last = info->si_addr;
+    return ++times > MOST_TIMES;
+}
+
 void pass_on(int number, siginfo_t *info, void *state) {
-    const struct sigaction &old = before[number];
+    const struct sigaction old = before[number];
+    bool fault = number != SIGINT && number != INTERRUPT;
+    // A handler that was installed over this one may itself pass on to this one.
+    if (fault && (passing || comes_again(info))) return end_by(number, info);
+    passing = true;
     if (old.sa_flags & SA_SIGINFO) {
         if (old.sa_sigaction) old.sa_sigaction(number, info, state);
     } else if (old.sa_handler == SIG_DFL) {
-        if (number == INTERRUPT) return;
-        sigaction(number, &old, nullptr);  // it happens again, and ends the process
+        if (fault) end_by(number, info);
     } else if (old.sa_handler != SIG_IGN) {
         old.sa_handler(number);
     }
+    passing = false;
 }
 
 void handle(int number, siginfo_t *info, void *context) {
@@ -204,7 +233,30 @@ void tell_faults(const char *file) {
         if (number != INTERRUPT) sigaction(number, &action, nullptr);
 }
 
-void guard_this_thread() {
+namespace {
+
+bool is_ours(int number) {
+    struct sigaction found;
+    return sigaction(number, nullptr, &found) == 0 && found.sa_sigaction == handle;
+}
+
+// Install the handlers that are not there: none yet, or the program has put others in their place.
+void install() {
+    std::lock_guard<std::mutex> held(installing);
+    struct sigaction action, found;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    for (int number : GUARDED)
+        if (sigaction(number, nullptr, &found) == 0 && found.sa_sigaction != handle) {
+            before[number] = found;
+            sigaction(number, &action, nullptr);
+        }
+}
+
+}  // namespace
+
+void guard_this_thread(bool begins) {
     struct sigaction found;
     if (first < 0) first = syscall(SYS_gettid) == getpid();
     if (first && sigaction(SIGINT, nullptr, &found) == 0 && found.sa_sigaction != handle &&
@@ -214,15 +266,13 @@ void guard_this_thread() {
         found.sa_flags |= SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         sigaction(SIGINT, &found, nullptr);
     }
+    if (begins || !own_stack.guarded)
+        for (int number : LOOKED_AT)
+            if (!is_ours(number)) {
+                install();
+                break;
+            }
     if (own_stack.guarded) return;
-    static std::once_flag once;
-    std::call_once(once, [] {
-        struct sigaction action;
-        memset(&action, 0, sizeof action);
-        action.sa_sigaction = handle;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
-        for (int number : GUARDED) sigaction(number, &action, &before[number]);
-    });
     stack_t now;
     if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE)) {
         void *place = mmap(nullptr, HANDLER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -754,7 +754,8 @@ int32_t atops_run(Run *run) {
         own.watch = begin_watch(&own);
         here = &own;
         run->scheduler = &own;
-        guard_this_thread();
+        const Dim &from = run->places->index;
+        guard_this_thread(!(from.x | from.y | from.z));  // the first block of a launch
         while (Fiber *next = run->fault ? nullptr : take_next(&own)) {
             own.current = next;
             set_slots(&own, next);
