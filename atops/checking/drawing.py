@@ -134,16 +134,13 @@ def difference(
         if at == len(names) and at == len(passing):
             return []
     everything = {*names, *passing}
-    lines = [f"the {_choices(at)} of both runs are the same; then"]
+    same = "the first choice of both runs is" if at == 1 else f"the first {at} choices of both runs are"
+    lines = [f"{same} the same; then" if at else "the first choice differs:"]
     for what, run in zip(runs, (names, passing), strict=True):
         rest = [f"{short(name, everything)}{_times(len(list(group)))}" for name, group in groupby(run[at : at + 60])]
         said = ", ".join(rest[:6]) + (", ..." if len(rest) > 6 else "") if rest else "it is over"
         lines.append(f"  {what}: {said}")
     return lines
-
-
-def _choices(count: int) -> str:
-    return "first choice" if count == 1 else f"first {count} choices"
 
 
 def _times(count: int) -> str:

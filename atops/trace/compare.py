@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from atops.base.trace.records import Status, Trace, TraceRecord
 from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable
@@ -17,17 +17,17 @@ __all__ = ("Comparison", "Pair", "What", "compare", "told")
 MOST: Final = 2_000  # commands between the first and the last that differ which are aligned one by one
 AROUND: Final = 3  # commands that are alike shown before and behind others
 
-What: TypeAlias = Literal["alike", "another time", "another end", "another place", "only in the first",
-                          "only in the second"]  # fmt: skip
-SAID: Final[Mapping[What, str]] = {
-    "only in the first": "only in the first", "only in the second": "only in the second",
-    "another place": "at another place", "another end": "end otherwise", "another time": "take another time",
+What: TypeAlias = Literal["alike", "another time", "another end", "earlier in the second", "later in the second",
+                          "only in the first", "only in the second"]  # fmt: skip
+SAID: Final[Mapping[What, tuple[str, str]]] = {  # of one command, and of several
+    **{each: (each, each) for each in get_args(What)},
+    "another end": ("ends otherwise", "end otherwise"), "another time": ("takes another time", "take another time"),
 }  # fmt: skip
 Key: TypeAlias = tuple[int, str, int, str, int]
 
 
 class Pair(NamedTuple):
-    """One command of both runs, or of one of them: "another place" is one that comes earlier or later there."""
+    """One command of both runs, or of one of them. One that moved stands where it comes first in either."""
 
     one: TraceRecord | None
     other: TraceRecord | None
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Commands of two traces, aligned in the order in which they began. `print(comparison)` shows where they differ."""
+    """Commands of two traces, aligned in the order in which they ended. `print(comparison)` shows where they differ."""
 
     one: Trace
     other: Trace
@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def first(self) -> int | None:
-        """The place in `pairs` of the first that differs; None where the runs do the same in the same order."""
+        """The place in `pairs` of the first that differs; None where the same commands end in the same order."""
         return next((at for at, pair in enumerate(self.pairs) if pair.differs), None)
 
     @property
@@ -59,10 +59,15 @@ class Comparison:
         """Say in a sentence how they compare."""
         counts = Counter(pair.what for pair in self.pairs)
         if self.first is None:
-            same = f"both run the same {len(self.pairs):,} commands in the same order"
-            times = counts["another time"]
-            return same + (f"; {times:,} of them take another time" if times else ", in the same time")
-        parts = [f"{count:,} {SAID[what]}" for what, count in counts.most_common() if what in SAID]
+            count, times = len(self.pairs), counts["another time"]
+            if count < 2:
+                same = f"both run {'the same command' if count else 'no command'}"
+            else:
+                same = f"both run the same {count:,} commands, which end in the same order"
+            of = f"{times:,} of them " if count > 1 else "it "
+            took = f"; {of}{SAID['another time'][times > 1]}" if times else ", in the same time"
+            return same + (took if count else "")
+        parts = [f"{count:,} {SAID[what][count > 1]}" for what, count in counts.most_common() if what != "alike"]
         more = f"; {self.left_out:,} were not compared" if self.left_out else ""
         return f"they differ from command {self.first + 1} on: {', '.join(parts)}{more}"
 
@@ -93,12 +98,13 @@ class Comparison:
 
 
 def compare(one: Trace, other: Trace) -> Comparison:
-    """Align the commands of two traces, in the order in which they began.
+    """Align the commands of two traces, in the order in which they ended.
 
+    A trace holds them in it, also those that end at one moment, as on the virtual clock they often do.
     A command is the same as another where stream, kind, name and bytes are. What stands between the first and the last
     that differ is aligned one by one, up to 2,000 commands of each.
     """
-    left, right = (sorted(each.records, key=lambda record: (record.started_ns, record.seq)) for each in (one, other))
+    left, right = (sorted(each.records, key=lambda record: record.finished_ns) for each in (one, other))
     keys, others = [_key(each, one) for each in left], [_key(each, other) for each in right]
     most = min(len(keys), len(others))
     ahead = next((at for at in range(most) if keys[at] != others[at]), most)
@@ -126,30 +132,43 @@ def _pair(one: TraceRecord, other: TraceRecord) -> Pair:
 def _aligned(
     left: Sequence[TraceRecord], keys: Sequence[Key], right: Sequence[TraceRecord], others: Sequence[Key]
 ) -> list[Pair]:
-    """Align commands; one that only moved is one pair, where it stands in the first."""
+    """Align commands; one that only moved is one pair, where it comes first in either."""
     blocks = SequenceMatcher(None, keys, others, autojunk=False).get_opcodes()
-    loose: dict[Key, list[TraceRecord]] = {}
-    for tag, _, _, begin, end in blocks:
-        if tag != "equal":
-            for at in range(begin, end):
-                loose.setdefault(others[at], []).append(right[at])
-    moved: dict[int, TraceRecord] = {}
-    gone: set[int] = set()
-    for tag, begin, end, _, _ in blocks:
-        for at in range(begin, end) if tag != "equal" else ():
-            if found := loose.get(keys[at]):
-                moved[at] = found.pop(0)
-                gone.add(moved[at].seq)
+    there = _moved([each for each in blocks if each[0] != "equal"], keys, others)
+    here = {other: one for one, other in there.items()}
     pairs: list[Pair] = []
+    shown: set[int] = set()  # of what moved, places in the first
     for tag, begin, end, start, stop in blocks:
         if tag == "equal":
             pairs += [_pair(*each) for each in zip(left[begin:end], right[start:stop], strict=True)]
             continue
         for at in range(begin, end):
-            other = moved.get(at)
-            pairs.append(Pair(left[at], other, "only in the first" if other is None else "another place"))
-        pairs += [Pair(None, each, "only in the second") for each in right[start:stop] if each.seq not in gone]
+            if at not in there:
+                pairs.append(Pair(left[at], None, "only in the first"))
+            elif at not in shown:
+                pairs.append(Pair(left[at], right[there[at]], "later in the second"))
+                shown.add(at)
+        for at in range(start, stop):
+            if at not in here:
+                pairs.append(Pair(None, right[at], "only in the second"))
+            elif here[at] not in shown:
+                pairs.append(Pair(left[here[at]], right[at], "earlier in the second"))
+                shown.add(here[at])
     return pairs
+
+
+def _moved(
+    blocks: Sequence[tuple[str, int, int, int, int]], keys: Sequence[Key], others: Sequence[Key]
+) -> dict[int, int]:
+    """Return where in the first and where in the second a command stands that is in both, but in no equal block."""
+    loose: dict[Key, list[int]] = {}
+    for at in (at for _, _, _, start, stop in blocks for at in range(start, stop)):
+        loose.setdefault(others[at], []).append(at)
+    there: dict[int, int] = {}
+    for at in (at for _, begin, end, _, _ in blocks for at in range(begin, end)):
+        if found := loose.get(keys[at]):
+            there[at] = found.pop(0)
+    return there
 
 
 def told(record: TraceRecord, trace: Trace) -> str:
@@ -170,6 +189,6 @@ def _said(pair: Pair) -> str:
     assert one is not None and other is not None, "both have it"
     if pair.what == "another end":
         return f"{one.status.name.lower()} in the first, {other.status.name.lower()} in the second"
-    if pair.what == "another place":
-        return "at another place in the second"
+    if pair.what != "another time":
+        return pair.what
     return f"{format_ns(other.duration_ns)} in the second"

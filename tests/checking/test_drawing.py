@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atops.base.choice import told
+from atops.base.choice import Name, told
 from atops.checking.actors import short
-from atops.checking.drawing import WIDTH, drawing
+from atops.checking.drawing import WIDTH, difference, drawing
 
 
 def test_a_long_place_keeps_its_line() -> None:
@@ -30,3 +30,11 @@ def test_a_long_name_stands_whole_above_its_lane() -> None:
     name = [line.split("  ")[-1].strip() for line in lines[:2]]
     assert name == ["timer of the watch for", "streams that stand still"]
     assert lines[0].split()[:2] == ["task", "0"] and lines[2].split() == ["1", "*", "|"]
+
+
+def test_the_head_of_a_difference_fits_its_number() -> None:
+    """None, one and several choices that are the same are told in their own words."""
+    one: list[Name] = [("stream", 1)] * 3
+    heads = [difference(one, [*one[:at], ("stream", 2)])[0] for at in range(3)]
+    assert heads == ["the first choice differs:", "the first choice of both runs is the same; then",
+                     "the first 2 choices of both runs are the same; then"]  # fmt: skip

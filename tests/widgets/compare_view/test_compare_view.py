@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import atops
+from atops import kernels as k
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Trace
 from atops.trace.file import save
@@ -61,15 +62,63 @@ def test_two_schedules_of_a_program() -> None:
     report = atops.check(late)
     assert report.schedule is not None
     view = Compare.of(late, "plain", report.schedule)
-    assert "of both runs are the same; then" in view.choices[0]
+    assert view.choices[0] == "the first choice of both runs is the same; then"
     assert "plain (passed)" in view.choices[1] and "failed: assertion" in view.choices[2]
     assert view.choices[2] in view.to_text()
     assert Compare.of(late, 3, 3).choices == () and "seed 3" in Compare.of(late, 3, 4).to_text()
+
+    view = Compare.of(late, report.schedule, report.schedule)
+    assert view.to_text().startswith("the first schedule and the second schedule: both run the same")
 
     async def cell() -> str:
         return Compare.of(late, "plain", "plain").comparison.verdict
 
     assert asyncio.run(cell()).startswith("both run the same")
+
+
+def test_a_passing_and_a_failing_run_are_never_told_to_be_the_same() -> None:
+    """Where a schedule decides what two commands of one moment do, their order is the first difference."""
+
+    async def program() -> None:
+        device = atops.Device(0)
+        async with device.create_stream(name="red") as red, device.create_stream(name="blue") as blue:
+            row = device.zeros(1, np.int32)
+            red.fill(row, 1)
+            blue.fill(row, 3)
+            await red
+            await blue
+            got = await red.fetch(row)
+        assert got[0] == 3, got
+
+    said: dict[bool, list[str]] = {True: [], False: []}
+    for seed in range(8):
+        view = Compare.of(program, 0, seed)
+        alike = len({"passed" in line for line in view.choices[1:]}) < 2
+        said[alike].append(view.to_text())
+    assert said[True] and said[False]
+    assert all("they differ from command 1 on: 1 earlier in the second" in text for text in said[False])
+
+
+def test_threads_of_a_kernel_in_another_order_are_told() -> None:
+    """Where only threads of a kernel come in another order, the commands alone are not said to tell all."""
+
+    @k.kernel
+    async def last(row: k.Span) -> None:
+        row[0] = int(k.threadIdx.x)
+
+    async def program() -> None:
+        async with atops.Device(0).create_stream(name="work") as work:
+            row = work.zeros(1, np.int32)
+            work.launch(last, (1, 2), row)
+            got = await work.fetch(row)
+        assert got[0] == 1, got
+
+    report = atops.check(program)
+    assert report.schedule is not None
+    view = Compare.of(program, "plain", report.schedule)
+    assert view.comparison.first is None and "passed" in view.choices[1] and "failed" in view.choices[2]
+    for text in (view.to_text().splitlines()[0], view.to_html(), repr(view)):
+        assert "the choices differ: what ran meanwhile may have met memory in another order" in text
 
 
 @pytest.mark.slow

@@ -30,7 +30,8 @@ STYLE: Final = f"""<style>{style_sheet(":is(.atops,.atops-svg)")}{LAYOUT}
 .atops-compare tr[data-what]{{font-weight:600}}.atops-compare tr[data-first]{{outline:2px solid var(--select)}}
 .atops-compare figure{{margin:6px 0}}.atops-compare table{{border-collapse:collapse;font-size:12px}}</style>"""
 SIGNS: Final = {
-    "alike": "", "another time": "", "another end": "ends otherwise", "another place": "moved",
+    "alike": "", "another time": "", "another end": "ends otherwise",
+    "earlier in the second": "earlier in the second", "later in the second": "later in the second",
     "only in the first": "only here", "only in the second": "only here",
 }  # fmt: skip
 
@@ -41,7 +42,7 @@ class Compare:
         atops_widgets.Compare("before.trace.gz", "after.trace.gz")     # traces, trace files, drivers
         atops_widgets.Compare.of(program, 0, 1)                        # two seeds, or two schedules, of a program
 
-    Commands are aligned by stream, kind, name and bytes, in the order in which they began; `comparison` is the result
+    Commands are aligned by stream, kind, name and bytes, in the order in which they ended; `comparison` is the result
     for programs, as `atops.trace.compare.compare` gives it. It is plain HTML, without a script.
     """
 
@@ -66,8 +67,8 @@ class Compare:
         """
         options = replace(options or EmulatorOptions(), clock="virtual")
         traces = off_loop(lambda: [_traced(program, arguments, options, each) for each in (one, other)])
-        names = [f"seed {each}" if isinstance(each, int) else each if len(each) < 20 else "that schedule"
-                 for each in (one, other)]  # fmt: skip
+        names = [f"seed {each}" if isinstance(each, int) else each if len(each) < 20 else f"the {which} schedule"
+                 for which, each in (("first", one), ("second", other))]  # fmt: skip
         view = cls(traces[0], traces[1], (names[0], names[1]))
         steppers = []
         for each in (one, other):
@@ -82,7 +83,8 @@ class Compare:
 
     def to_text(self, width: int = 100) -> str:
         """Return where they differ, as text."""
-        return "\n".join([f"{self.names[0]} and {self.names[1]}: {self.comparison}", *self.choices])
+        first, *lines = str(self.comparison).splitlines()
+        return "\n".join([f"{self.names[0]} and {self.names[1]}: {first}{self._unknown()}", *lines, *self.choices])
 
     def to_html(self, path: str | os.PathLike[str] | None = None, theme: Theme | None = None) -> str:
         """Return it as HTML that needs nothing else; write it to `path`. Without a theme it follows the page."""
@@ -100,12 +102,18 @@ class Compare:
         themed = f' data-theme="{theme}"' if theme else ""
         text = (
             f'{STYLE}<section class="atops atops-compare" aria-label="{self.label}"{themed}>'
-            f"<p><strong>{self.label}</strong>: {escape(found.verdict)}</p>{chosen}"
+            f"<p><strong>{self.label}</strong>: {escape(found.verdict + self._unknown())}</p>{chosen}"
             f"{''.join(figures)}{self._table()}</section>"
         )
         if path is not None:
             Path(path).write_text(f"<!doctype html><meta charset=utf-8><title>{self.label}</title>{text}", "utf-8")
         return text
+
+    def _unknown(self) -> str:
+        """Say what the ends of the commands do not tell where choices differ; empty where something else differs."""
+        if self.comparison.first is not None or not self.choices:
+            return ""
+        return "; the choices differ: what ran meanwhile may have met memory in another order"
 
     def _table(self) -> str:
         """Return the commands where they differ, and some around; empty where they do not."""
@@ -138,7 +146,7 @@ class Compare:
         return self.to_html()
 
     def __repr__(self) -> str:
-        return f"<Compare of {self.names[0]} and {self.names[1]}: {self.comparison.verdict}>"
+        return f"<Compare of {self.names[0]} and {self.names[1]}: {self.comparison.verdict}{self._unknown()}>"
 
 
 def _traced(
