@@ -24,7 +24,7 @@ from atops.device.call_site import file_shown, program_place
 if TYPE_CHECKING:
     from atops.checking.runner import Runner
 
-__all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited")
+__all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited", "raise_in")
 
 TICK_S: Final = 0.25
 BLOCKED_TICKS: Final = 20  # without a step, and with hardly any computing
@@ -104,6 +104,14 @@ def noted_unawaited(noting: bool) -> Iterator[list[str]]:
         found += [call] if call not in found else []
 
 
+def raise_in(thread: int, error: type[BaseException]) -> None:
+    """Raise `error` in the thread of this identifier, at its next instruction of Python: whatever computes is ended.
+
+    It may come where the thread has left what was to be ended: whoever calls this sees to that.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
 class NeverEnds(KeyboardInterrupt):
     """A run has computed for too long: no step of it ends. As Ctrl-C, it comes out of a run."""
 
@@ -154,7 +162,7 @@ class Patience:
         Then everything is slower, and a function that is traced never begins.
         """
         with suppress(NeverEnds):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
+            raise_in(thread, NeverEnds)
             while True:
                 pass
 
@@ -181,7 +189,7 @@ class Patience:
             if blocked and main:
                 signal.pthread_kill(thread, WAKES)
             elif not blocked:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(NeverEnds))
+                raise_in(thread, NeverEnds)
 
     def _steps(self) -> object:
         """Return a value that changes with each step of the runner's run, and with each run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,26 @@ def test_inside_a_running_loop_and_from_an_observer() -> None:
 
     scheduler = asyncio.run(cell())
     assert scheduler.verdict == "waits for a choice" and scheduler.stepper.picks
+
+
+def test_an_interrupt_ends_a_program_that_computes_for_ever() -> None:
+    """Ctrl-C in the cell that waits ends the run, too: else its thread would compute until the process is gone."""
+    ends: list[str] = []
+
+    def endless() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            while True:
+                pass
+        except KeyboardInterrupt:
+            ends.append("ended")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        Scheduler(endless)
+    board = Scheduler(late)  # on a thread that goes on
+    assert ends == ["ended"] and board.verdict == "waits for a choice"
+    board.close()
 
 
 def test_text_and_html_say_where_it_stands(tmp_path: Path) -> None:

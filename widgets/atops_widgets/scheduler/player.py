@@ -16,6 +16,7 @@ from atops.checking.check_report import CheckReport
 from atops.checking.search import Progress
 from atops.checking.shrink import Switches
 from atops.checking.stepper import Peek, Pick, Stepper
+from atops.lessons.apart import raise_in
 from atops_widgets.scheduler.told import Trail
 
 __all__ = ("RUNS", "Player", "Policy")
@@ -72,7 +73,7 @@ class Player:
     def do(self, act: Callable[[], object]) -> None:
         """Do something on the thread, and wait for it; there, as an observer of a widget's, do it at once.
 
-        Raises what it raises.
+        Raises what it raises. Ctrl-C ends what is done, too: a program may compute for ever.
         """
         if threading.current_thread() is self._thread:
             act()
@@ -86,7 +87,14 @@ class Player:
             except BaseException as error:
                 errors.append(error)
 
-        self.ask("do", guarded).wait()
+        over = self.ask("do", guarded)
+        try:
+            over.wait()
+        except KeyboardInterrupt:
+            with self._lock:
+                if self._thread is not None and not over.is_set():
+                    raise_in(self._thread.ident or 0, KeyboardInterrupt)
+            raise
         if errors:
             raise errors[0]
 
@@ -98,24 +106,33 @@ class Player:
 
     def _work(self) -> None:
         while True:
-            with self._lock:
-                if not self._requests:
-                    self._thread = None
-                    return
-                _, act, over = self._requests.pop(0)
             try:
-                with RUNS:
-                    self.error = ""
-                    try:
-                        act()
-                    except Exception as error:  # a schedule of another program, say; pages are told
-                        self.error = str(error) if isinstance(error, AtopsError) else repr(error)
-                self._changed()
-            finally:
-                over.set()
-            if not self.busy:
-                with RUNS:
-                    self._look_ahead()
+                if not self._do_next():
+                    return
+            except KeyboardInterrupt:
+                continue  # it came when what it was to end had ended
+
+    def _do_next(self) -> bool:
+        """Do what is asked for next. Returns False where that is nothing, and the thread ends."""
+        with self._lock:
+            if not self._requests:
+                self._thread = None
+                return False
+            _, act, over = self._requests.pop(0)
+        try:
+            with RUNS:
+                self.error = ""
+                try:
+                    act()
+                except Exception as error:  # a schedule of another program, say; pages are told
+                    self.error = str(error) if isinstance(error, AtopsError) else repr(error)
+            self._changed()
+        finally:
+            over.set()
+        if not self.busy:
+            with RUNS:
+                self._look_ahead()
+        return True
 
     # ---- what is done there
 
