@@ -59,7 +59,11 @@ UNITS = ("dte.cpp", "fiber.cpp", "run.cpp", "fault.cpp", "shadow.cpp", "watch.cp
 # Calls of these go to `library.cpp` and `heap.cpp`: a kernel cannot make them, or not as they are.
 NOT_IN_KERNELS = (
     "exit", "_exit", "_Exit", "quick_exit", "raise", "kill", "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause",
-    "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "system",
+    "pthread_mutex_lock", "pthread_cond_wait", "pthread_join", "pthread_create", "fork", "_Fork", "vfork",
+    "system", "popen", "daemon", "clone", "posix_spawn", "posix_spawnp",
+    "execv", "execvp", "execve", "execvpe", "fexecve", "execveat", "execl", "execlp", "execle",
+    "chdir", "chroot", "setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid",
+    "setsid", "setpgid",
     "select", "poll", "sem_wait", "alarm", "signal", "sigaction", "pthread_exit", "syscall",
     "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
     "close", "dup2", "fclose", "__assert_fail", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort",

@@ -201,7 +201,8 @@ def test_arguments_are_checked() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("body", [
     "while (true) x[0] += 1;", "while (x[0] < 1) __syncthreads();",
-    "float *y = (float *)x; for (;;) { if (y[1] == 3) break; }",
+    "float *y = (float *)x; for (;;) { if (y[1] == 3) break; }", 'for (;;) printf("x");',
+    "for (;;) free(malloc(10));",
 ])  # fmt: skip
 def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
     """By an abort, in the middle of its loop; then the clusters are free."""

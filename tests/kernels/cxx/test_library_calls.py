@@ -21,6 +21,8 @@ from atops.device.native.toolchain import find_toolchain
 HEAD = """#include <stdlib.h>
 #include <unistd.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
 #include <setjmp.h>
 #include <pthread.h>
 #include <sys/select.h>
@@ -49,6 +51,16 @@ WRONG = {  # what a kernel does, and what is said
     "x[0] = select(0, 0, 0, 0, 0);": r"called select\(\), which would block",
     "pthread_exit(0);": r"called pthread_exit\(\), which would end",
     "x[0] = alarm(1);": r"called alarm\(\), which is the process's",
+    'x[0] = execl("/bin/true", "true", nullptr);': r"called execl\(\), which would replace the process",
+    'char *a[] = {nullptr}; x[0] = execve("/bin/true", a, a);': r"called execve\(\), which would replace the process",
+    'char *a[] = {nullptr}; x[0] = execvp("true", a);': r"called execvp\(\), which would replace the process",
+    'char *a[] = {nullptr}; x[0] = posix_spawn(nullptr, "/bin/true", nullptr, nullptr, a, a);':
+        r"called posix_spawn\(\), a kernel starts no threads and no processes",
+    "x[0] = vfork();": r"called vfork\(\), a kernel starts no",
+    'x[0] = popen("true", "r") != nullptr;': r"called popen\(\), a kernel starts no",
+    "x[0] = daemon(0, 0);": r"called daemon\(\), a kernel starts no",
+    "x[0] = setuid(1);": r"called setuid\(\), which would change the whole process",
+    'x[0] = chdir("/");': r"called chdir\(\), which would change the whole process",
     "signal(SIGSEGV, SIG_DFL);": r"called signal\(\), which is the process's",
     "static int one = wait(); x[0] = one;": "came to a static variable of a function that another thread .* is init",
     "mutex.lock(); __syncthreads(); mutex.unlock();": "waited for a mutex, which would block",

@@ -69,6 +69,7 @@ Scheduler *kernel_here() {
 
 // Return a block of a kernel, with pages of its own; where there are too many, one of the library's.
 void *take(size_t bytes, size_t align) {
+    end_where_asked();
     if (bytes > SIZE_MAX / 2) return errno = ENOMEM, nullptr;
     align = std::max<size_t>(align, 16);
     size_t size = (std::max<size_t>(bytes, 1) + align - 1) / align * align;
@@ -103,6 +104,7 @@ void *take(size_t bytes, size_t align) {
 // Give a block back. False where it is none of these.
 bool give(void *place) {
     Scheduler *own = kernel_here();
+    if (own) end_where_asked();
     char text[96];
     {
         std::lock_guard<std::mutex> held(lock);

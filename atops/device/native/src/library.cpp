@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/select.h>
@@ -73,6 +75,8 @@ bool initialises_static(const Fiber *fiber) {
 #define ENDS "which would end the process; a kernel ends by return"
 #define BLOCKS "which would block all threads of its block; they wait at barriers and for transfers"
 #define STARTS "a kernel starts no threads and no processes"
+#define REPLACES "which would replace the process by another program"
+#define CHANGES "which would change the whole process"
 #define GROWS "which takes memory from beside the kernel's; fgets() does not"
 #define CLOSES "which is the process's, and not the kernel's"
 
@@ -112,7 +116,62 @@ CALL(int, pthread_join, (pthread_t thread, void **result), (thread, result), BLO
 CALL(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
      (thread, attributes, start, argument), STARTS)
 CALL(pid_t, fork, (), (), STARTS)
+CALL(pid_t, _Fork, (), (), STARTS)
 CALL(int, system, (const char *command), (command), STARTS)
+CALL(FILE *, popen, (const char *command, const char *mode), (command, mode), STARTS)
+CALL(int, daemon, (int stays, int keeps), (stays, keeps), STARTS)
+CALL(int, clone, (int (*start)(void *), void *stack, int flags, void *argument, void *a, void *b, void *c),
+     (start, stack, flags, argument, a, b, c), STARTS)
+#define SPAWN(name) \
+    CALL(int, name, (pid_t *made, const char *file, const posix_spawn_file_actions_t *actions, \
+                     const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment), \
+         (made, file, actions, attributes, arguments, environment), STARTS)
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)
+#undef SPAWN
+
+// A child of vfork() would return over the frame of what called it here: host code gets that of fork().
+pid_t __wrap_vfork() {
+    if (in_kernel()) refuse("called vfork(), " STARTS);
+    return fork();
+}
+
+CALL(int, execv, (const char *file, char *const *arguments), (file, arguments), REPLACES)
+CALL(int, execvp, (const char *file, char *const *arguments), (file, arguments), REPLACES)
+CALL(int, execve, (const char *file, char *const *arguments, char *const *environment), (file, arguments, environment), REPLACES)
+CALL(int, execvpe, (const char *file, char *const *arguments, char *const *environment), (file, arguments, environment), REPLACES)
+CALL(int, fexecve, (int file, char *const *arguments, char *const *environment), (file, arguments, environment), REPLACES)
+CALL(int, execveat, (int folder, const char *file, char *const *arguments, char *const *environment, int flags),
+     (folder, file, arguments, environment, flags), REPLACES)
+
+// Those that take arguments one by one: a null pointer ends them, behind which execle has the environment.
+#define EXEC_LIST(name, with_environment, call) \
+    int __wrap_##name(const char *file, const char *first, ...) { \
+        if (in_kernel()) refuse("called " #name "(), " REPLACES); \
+        std::vector<char *> list{const_cast<char *>(first)}; \
+        va_list given; \
+        va_start(given, first); \
+        while (list.back()) list.push_back(va_arg(given, char *)); \
+        [[maybe_unused]] char *const *environment = with_environment ? va_arg(given, char *const *) : nullptr; \
+        va_end(given); \
+        return call; \
+    }
+EXEC_LIST(execl, false, execv(file, list.data()))
+EXEC_LIST(execlp, false, execvp(file, list.data()))
+EXEC_LIST(execle, true, execve(file, list.data(), environment))
+#undef EXEC_LIST
+CALL(int, chdir, (const char *folder), (folder), CHANGES)
+CALL(int, chroot, (const char *folder), (folder), CHANGES)
+CALL(int, setuid, (uid_t user), (user), CHANGES)
+CALL(int, seteuid, (uid_t user), (user), CHANGES)
+CALL(int, setreuid, (uid_t user, uid_t effective), (user, effective), CHANGES)
+CALL(int, setresuid, (uid_t user, uid_t effective, uid_t saved), (user, effective, saved), CHANGES)
+CALL(int, setgid, (gid_t group), (group), CHANGES)
+CALL(int, setegid, (gid_t group), (group), CHANGES)
+CALL(int, setregid, (gid_t group, gid_t effective), (group, effective), CHANGES)
+CALL(int, setresgid, (gid_t group, gid_t effective, gid_t saved), (group, effective, saved), CHANGES)
+CALL(pid_t, setsid, (), (), CHANGES)
+CALL(int, setpgid, (pid_t process, pid_t group), (process, group), CHANGES)
 
 CALL(int, select, (int count, fd_set *in, fd_set *out, fd_set *other, timeval *time), (count, in, out, other, time), BLOCKS)
 CALL(int, poll, (pollfd *all, nfds_t count, int time), (all, count, time), BLOCKS)

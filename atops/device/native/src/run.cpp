@@ -510,7 +510,9 @@ void print(const char *text, size_t bytes) {
         return;
     }
     Run *run = here->run;
+    end_where_asked();
     if (run->print) run->print(text, bytes);
+    end_where_asked();  // it may have waited for the interpreter
 }
 
 void fail_here(Fault fault, const char *text, Site site) {
@@ -637,6 +639,10 @@ void turn_before_access(Scheduler *own, bool stores) {
 }
 
 const Runtime *const RUNTIME_TABLE = &RUNTIME;
+
+void end_where_asked() {
+    if (here->run->stop) fail_now(Fault::stopped, "", __builtin_frame_address(0));
+}
 
 bool is_no_shared(uint64_t address) { return no_shared() && address - no_shared() < NO_SHARED_BYTES; }
 

@@ -42,6 +42,7 @@ void turn_before_access(Scheduler *, bool stores);  // lets others go on, where 
 Scheduler *scheduler_here();  // of this OS thread; nullptr outside of runs
 // Ends the run with what the thread here did. `frame` is where a search for the kernel's own call begins on its stack.
 [[noreturn]] void fail_now(Fault, const char *text, const void *frame = nullptr);
+void end_where_asked();  // where a kernel calls what takes long, so that interrupts find little of its own code
 uint64_t caller_of(Run *, const void *frame, const Fiber *);  // notes callers of the module; 0 where none is found
 extern const Runtime *const RUNTIME_TABLE;  // what modules are attached to
 bool find_named(Run *, uint64_t address, Range *found);  // live memory that the launch names
