@@ -243,9 +243,13 @@ class Runner:
 
 
 class Quiet:
-    """Keeps what the runtime logs in this thread out of the log: hundreds of runs would say the same."""
+    """Keeps what the runtime logs in this thread out of the log: hundreds of runs would say the same.
 
-    def __init__(self) -> None:
+    `names` is how the names of these loggers begin.
+    """
+
+    def __init__(self, names: str = "atops.") -> None:
+        self._names = names
         self._thread = 0
         self._loggers: list[logging.Logger] = []
         self._known = 0  # loggers that there were when it last looked for new ones
@@ -261,7 +265,7 @@ class Quiet:
         if len(loggers) == self._known:
             return
         self._known = len(loggers)
-        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith("atops.")]:
+        for logger in [logging.getLogger(name) for name in list(loggers) if name.startswith(self._names)]:
             if logger not in self._loggers:
                 logger.addFilter(self.elsewhere)
                 self._loggers.append(logger)

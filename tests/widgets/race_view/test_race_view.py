@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from pathlib import Path
 
@@ -74,6 +75,20 @@ def test_a_run_is_shown_with_its_schedule() -> None:
     assert RaceView.of(racing, view.schedule).races == view.races
     atops.run(racing, atops.EmulatorOptions(detect=True, schedule=view.schedule, clock="virtual"))
     assert RaceView().races == view.races
+
+
+def test_what_the_picture_says_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Races that a view of a run shows are not in the log as well; what else the run logs is."""
+
+    async def telling() -> None:
+        await racing()
+        logging.getLogger("atops.stream").warning("something else")
+
+    assert RaceView.of(telling).races
+    assert [record.name for record in caplog.records] == ["atops.stream"]
+    caplog.clear()
+    atops.run(racing, atops.EmulatorOptions(detect=True, clock="virtual"))
+    assert {record.name for record in caplog.records} == {"atops.races"}
 
 
 def lines_of(*texts: str) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from atops.base.errors import InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Trace
-from atops.checking.runner import Program
+from atops.checking.runner import Program, Quiet
 from atops.checking.stepper import off_loop
 from atops.runtime.driver import Driver, report
 from atops.runtime.races.report import Report
@@ -82,7 +82,8 @@ class RaceView:
 
         def once() -> None:
             try:
-                run(program, options, *arguments)
+                with Quiet("atops.races"):  # the picture says the same
+                    run(program, options, *arguments)
             except Exception as error:
                 errors.append(error)
             reports.append(report())
