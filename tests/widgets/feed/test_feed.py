@@ -306,6 +306,31 @@ async def test_what_is_skipped_is_counted() -> None:
         assert feed.poll() == 10
 
 
+@pytest.mark.asyncio
+async def test_figures_say_what_is_missing() -> None:
+    """Shown and missed are all commands, however many details were missed; the sentence, sums and a find say so."""
+    async with atops.Driver() as driver:
+        board = watch(driver)
+        feed, timeline = board.feed, board.widgets[0]
+        assert isinstance(timeline, Timeline)
+        await work(3)
+        feed.poll()
+        assert timeline.scene(Window()).told["missing"] == ""
+        await work(100)
+        feed.skip(10)
+        feed.poll()
+        commands, held = driver.tracer.statistics().emitted, len(feed.records)
+        assert 0 < held < commands and feed.missed_details > 0
+        assert feed.missed == feed.missing == commands - held == feed.trace().dropped
+        timeline.heard({"type": "range", "start": 0, "end": 10**12})
+        timeline.heard({"type": "find", "text": "fill", "by": 0})
+        told = timeline.scene(Window()).told
+        assert told["note"].startswith(f"{held} records")
+        assert feed.lost() == [f"{feed.missed} missed", f"{feed.missed_details} details missed"]
+        missing = f"; {feed.missed} of all records are missing"
+        assert told["missing"] == missing and told["say"].endswith(missing) and told["range"][2].endswith(missing)
+
+
 def test_streams_of_one_name_are_told_apart() -> None:
     """A cell that ran twice made "load" twice: the older one keeps the name, in every picture."""
     trace = double_buffering(2)

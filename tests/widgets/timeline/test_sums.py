@@ -22,6 +22,13 @@ def test_a_range_sums_what_lies_in_it(span: tuple[int, int], told: str) -> None:
     assert sums(Feed(double_buffering()).records, *span) == told
 
 
+@every("span, told", [(ROWS[0][0], f"{ROWS[0][1]}; 1 of all records is missing"),
+                      ((500_000, 600_000), "100 µs: nothing is held; 1 of all records is missing")])  # fmt: skip
+def test_a_range_says_what_is_missing(span: tuple[int, int], told: str) -> None:
+    """What is not held may have been in it: nothing is known, where nothing is held."""
+    assert sums(Feed(double_buffering()).records, *span, 1) == told
+
+
 @every("text, count", [("scal", 6), ("SCALE", 6), ("host to", 6), ("load", 12), ("nothing", 0)])
 def test_names_of_kernels_kinds_and_streams_are_found(text: str, count: int) -> None:
     """In the order of their starts, whatever the case."""

@@ -366,9 +366,9 @@ class View {
   }
 
   noteState() {
-    const {scene, answered} = this, count = (each, what) => each && `${each.toLocaleString("en")} ${what}`;
+    const {scene, answered} = this;
     const parts = this.table.part > 0 ? [scene.note] : [
-      scene.note, count(scene.missed, "missed"), count(scene.dropped, "dropped"),
+      scene.note, ...(scene.lost ?? []),
       answered && scene.behind > 0.3 && `${scene.behind.toFixed(1)} s behind`,
       this.silent ? "no answer: kernel gone or busy" : answered ? scene.state : "saved",
     ];

@@ -388,9 +388,8 @@ class TraceWidget(FeedWidget):
             "left": folding.left,
             "state": "paused" if feed.paused else "live" if feed.live else "ended",
             "held": len(feed.records),
-            "missed": feed.missed,
             "behind": feed.behind_s,
-            "dropped": feed.records.start,
+            "lost": feed.lost(),
             "races": feed.told_races(),
             "marks": {
                 "seq": marks.seq, "before": marks.before, "after": marks.after, "place": marks.place,

@@ -147,7 +147,8 @@ class Feed:
     - `texts`: what the numbers in the `name` columns mean. `names`: devices, streams, notes, sites.
     - `origin_ns`: the moment that pictures call 0.
     - `version`: grows whenever any of these changes.
-    - `missed`: what came faster than it was read. Rows that no longer fit are `records.start`.
+    - `missed`: records that came faster than they were read; `missed_details` the same of details. Records that no
+      longer fit are `records.start`, and `missing` is how many of all are not held.
 
     Hold `lock` while reading several of these together.
     """
@@ -170,7 +171,7 @@ class Feed:
         self.names = TraceNames()
         self.origin_ns = 0
         self._origin_known = False  # before anything was read
-        self.version = self.missed = self.marks_version = 0
+        self.version = self.missed = self.missed_details = self.marks_version = 0
         self.paused = False
         self.stopped = driver is None
         self.selection = Selection(self._marks_changed)
@@ -206,6 +207,16 @@ class Feed:
             known = self._tracer.counters()
             self._counters = self.version, [each for each in known if each.at_ns >= self.since_ns] or known[-1:]
         return self._counters[1]
+
+    @property
+    def missing(self) -> int:
+        """How many records there were that are not held: figures are of the others."""
+        return self.missed + self.records.start
+
+    def lost(self) -> list[str]:
+        """Return what is not held in words, of each reason."""
+        counts = (self.missed, "missed"), (self.missed_details, "details missed"), (self.records.start, "dropped")
+        return [f"{count:,} {what}" for count, what in counts if count]
 
     @property
     def live(self) -> bool:
@@ -249,7 +260,7 @@ class Feed:
         if not self._detailing:
             return 0
         batch = tracer.details.tuples_since(self._detail_position, limit)
-        self.missed += batch.missed if self._detail_position is not None else 0
+        self.missed_details += batch.missed if self._detail_position is not None else 0
         self._detail_position = batch.next
         self._name_numbers(tracer)  # after the batch: it may name what is new
         fresh: Sequence[tuple[Columns, Sequence[tuple[int, ...]]]] = (
@@ -285,7 +296,7 @@ class Feed:
             moments, *others = self._detail_position
             newest = self._tracer.details.moments.total - most
             if newest > moments:
-                self.missed += newest - moments
+                self.missed_details += newest - moments
                 self._detail_position = newest, others[0], others[1], others[2]
 
     def _read_races(self, tracer: Tracer) -> int:
@@ -346,7 +357,7 @@ class Feed:
         with self.lock:
             first = 0 if newest is None else max(0, len(self.records) - newest)
             records = self.records.values(TraceRecord, slice(first, None))
-            trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first,
+            trace = Trace(tuple(records), tuple(self.counters), self.names, self.missing + first,
                           races=self.races, waits=self.host.waits())  # fmt: skip
             if newest is not None:
                 return trace
@@ -505,7 +516,7 @@ class Feed:
 
     def __repr__(self) -> str:
         state = "stopped" if self.stopped else "paused" if self.paused else "live"
-        return f"<Feed of {len(self.records)} records, {state}, {self.missed + self.records.start} missed or dropped>"
+        return f"<Feed of {len(self.records)} records, {state}, {self.missing} missed or dropped>"
 
 
 def told_apart(names: TraceNames) -> TraceNames:

@@ -42,7 +42,7 @@ class Board:
         """
         feed, ledger = self.feed, self.ledger
         ledger.update(feed.moments, feed.records)
-        if feed.missed:
+        if feed.missed or feed.missed_details:
             ledger.end_missed()
         axis = window.axis(feed.axis())
         edges, bins, most_at = self._over_time(axis)

@@ -18,7 +18,7 @@ from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.host import HOST
 from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
-__all__ = ("Figures", "Layout", "Timetable", "Waits", "figures", "following", "sums")
+__all__ = ("Figures", "Layout", "Timetable", "Waits", "figures", "following", "missing", "sums")
 
 NOTHING_YET: Final = "Nothing has run yet: run the cells that use the device."
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
@@ -91,6 +91,8 @@ class Timetable:
         length = format_ns(max(0, min(span[1], axis.last) - max(span[0], axis.first)))  # without margins
         nothing = NOTHING_YET if feed.live else "no records"
         told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else nothing
+        told["missing"] = missing(feed.missing)
+        told["say"] = f"{told['say']}{told['missing']}"
         if self.feed.races:
             told["say"] = f"{plural(len(self.feed.races), 'race')}; {told['say']}"
         return Scene(told, columns)
@@ -343,14 +345,19 @@ def following(seqs: list[int], chosen: int, by: int) -> int:
     return seqs[(seqs.index(chosen) + by) % len(seqs)] if chosen in seqs else seqs[0]
 
 
-def sums(records: Columns, start: int, end: int) -> str:
+def missing(count: int) -> str:
+    """Return that so many records are not held, to stand behind what is told of the others; nothing of none."""
+    return f"; {count:,} of all records {'is' if count == 1 else 'are'} missing" if count else ""
+
+
+def sums(records: Columns, start: int, end: int, missed: int = 0) -> str:
     """Return what happened from `start` to `end`, in nanoseconds, in words: times within it, bytes of copies that ended
-    in it.
+    in it. `missed` of all records are not held, at moments that nobody knows.
     """
     begun, ended, kind = starts(records), records["finished_ns"], records["kind"]
     inside = np.flatnonzero((ended >= start) & (begun < end))
     if not len(inside):
-        return f"{format_ns(end - start)}: nothing happened"
+        return f"{format_ns(end - start)}: {'nothing is held' if missed else 'nothing happened'}{missing(missed)}"
     known = figures(
         records["device"][inside], kind[inside], np.maximum(begun[inside], start), np.minimum(ended[inside], end)
     )
@@ -360,7 +367,7 @@ def sums(records: Columns, start: int, end: int) -> str:
     parts += [f"copies {format_ns(known.copy_ns)}"] if known.copy_ns else []
     parts += [f"{format_bytes(int(records['bytes'][moved].sum()))} copied"] if len(moved) else []
     parts += [f"{format_ns(known.overlap_ns)} of both at once"] if known.overlap_ns else []
-    return f"{format_ns(end - start)}: {', '.join(parts)}"
+    return f"{format_ns(end - start)}: {', '.join(parts)}{missing(missed)}"
 
 
 IS_COPY: Final = np.isin(np.arange(256), list(COPIES))

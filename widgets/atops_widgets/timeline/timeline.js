@@ -299,8 +299,8 @@ function setUpSearch(view) {
 
 // Move the window to what was found, where it is not in view.
 function revealFound(view) {
-  const {find, found, columns: c} = view.scene, {seq} = view.marks;
-  view.found.textContent = find ? `${found.toLocaleString("en")} found` : "";
+  const {find, found, missing, columns: c} = view.scene, {seq} = view.marks;
+  view.found.textContent = find ? `${found.toLocaleString("en")} found${missing}` : "";
   if (!find || seq < 0 || seq === view.revealed) return;
   view.revealed = seq;
   const i = c.seq.indexOf(seq), {start, end} = view.win;

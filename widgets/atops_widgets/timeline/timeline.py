@@ -86,7 +86,7 @@ class Timeline(TraceWidget):
         if self._range is None:
             return None
         start, end = (at + self.feed.origin_ns for at in self._range)
-        return [*self._range, sums(self.feed.records, start, end)]
+        return [*self._range, sums(self.feed.records, start, end, self.feed.missing)]
 
     def tick(self, now: float) -> float | None:
         """Note what the page shows, for the widgets beside it, too; then send a frame if one is due."""
