@@ -6,6 +6,7 @@ import base64
 import os
 from collections import deque
 from collections.abc import Sequence
+from numbers import Real
 from secrets import token_hex
 from typing import Any, ClassVar, Final
 from weakref import ref
@@ -196,11 +197,11 @@ def watch(
     slower. `share` is the part of one processor that reading and drawing may take, whatever the program does; without
     it, 0.05 while the program uses a quarter of one or more, up to 0.15 while it uses none. What comes
     faster than they follow is missed, and counted in the corner. Raises InvalidValue for a `since` below 0, and a
-    `share` outside of 0 to 1.
+    `share` outside of 0 to 1, also for what is no number.
     """
-    if not since >= 0:
+    if not isinstance(since, Real) or not since >= 0:
         raise InvalidValue(f"since expects seconds, at least 0, got {since!r}")
-    if share is not None and not 0 < share <= 1:
+    if share is not None and (not isinstance(share, Real) or not 0 < share <= 1):
         raise InvalidValue(f"share expects a part of one processor, above 0 and at most 1, got {share!r}")
     if source is None or isinstance(source, Driver):
         source = new_feed(source, since, share)

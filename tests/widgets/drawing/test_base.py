@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+import traitlets
 from IPython.core.interactiveshell import InteractiveShell
 
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS, file_shown
 from atops_widgets import Timeline, watch
-from atops_widgets.drawing.base import cell_shown
+from atops_widgets.drawing.base import FeedWidget, cell_shown
+from tests.every import every
 
 
 @pytest.fixture
@@ -69,3 +73,35 @@ def test_a_widget_that_was_not_made_is_not_closed(make: Callable[[], object]) ->
     with pytest.raises((OSError, InvalidValue)):
         make()
     gc.collect()  # what an end raises is a failure of the test
+
+
+@pytest.mark.parametrize("make", [Timeline, watch])
+@pytest.mark.parametrize("name, before, bad", [
+    ("selected", 5, [10**30, -7]),
+    ("cursor", 5.0, [math.nan, math.inf, -math.inf, -1e300]),
+    ("span", [1.0, 2.0], [[5.0], [5.0, 1.0], [1.0, 1.0], [0.0, math.inf], [math.nan, 1.0], [1.0, 2.0, 3.0]]),
+])  # fmt: skip
+def test_traits_take_only_what_a_picture_can_show(
+    make: Callable[[Trace], FeedWidget], name: str, before: object, bad: list[object]
+) -> None:
+    """Anything else is an error that names widget, value and what is expected; the trait and picture stay."""
+    widget = make(Trace())
+    setattr(widget, name, before)
+    for value in bad:
+        with pytest.raises(traitlets.TraitError) as caught:
+            setattr(widget, name, value)
+        said = f"The '{name}' trait of a {type(widget).__name__} instance expected "
+        assert str(caught.value).startswith(said) and str(caught.value).endswith(f", not {value!r}.")
+        assert getattr(widget, name) == before
+    assert widget.drawings()
+
+
+@every("arguments, said", [
+    ({"since": "x"}, "since expects seconds, at least 0, got 'x'"),
+    ({"since": None}, "since expects seconds, at least 0, got None"),
+    ({"share": "x"}, "share expects a part of one processor, above 0 and at most 1, got 'x'"),
+])  # fmt: skip
+def test_what_watch_expects(arguments: dict[str, Any], said: str) -> None:
+    """What is no number is refused as a number outside of the range is."""
+    with pytest.raises(InvalidValue, match=said):
+        watch(Trace(), **arguments)

@@ -31,6 +31,11 @@ __all__ = ("LIVE", "ClosingWidget", "FeedWidget", "TraceWidget", "cell_shown", "
 TEXTS: Final = 100_000  # different names that a page is told
 SAME_S: Final = 1.0  # how long a scene in which only the time has gone on is good
 FARTHEST: Final = 1 << 62  # nanoseconds that a page may name
+EXPECTED: Final = {
+    "selected": "the number of a command, or -1 for none",
+    "cursor": "a moment, in nanoseconds since the pictures' 0 (less than 146 years), or None for the newest",
+    "span": "[start, end], in nanoseconds since the pictures' 0 and the start first, or [] for everything",
+}  # of traits
 
 
 def cell_shown(file: str) -> str | None:
@@ -78,6 +83,22 @@ class FeedWidget(ClosingWidget):
         self.on_msg(self._arrived)
         if self.ticks:
             feed.watch(self)
+
+    @traitlets.validate("selected", "cursor", "span")
+    def _fitting(self, proposal: Mapping[str, Any]) -> object:
+        """Return what is set if a picture can show it. Raises TraitError."""
+        name, value = proposal["trait"].name, proposal["value"]
+        if name == "selected":
+            fits = NOTHING <= value < FARTHEST
+        elif name == "cursor":
+            fits = value is None or abs(value) < FARTHEST
+        else:
+            fits = not value or (len(value) == 2 and -FARTHEST < value[0] < value[1] < FARTHEST)
+        if not fits:
+            raise traitlets.TraitError(
+                f"The '{name}' trait of a {type(self).__name__} instance expected {EXPECTED[name]}, not {value!r}."
+            )
+        return value
 
     # ---- what a subclass writes
 
