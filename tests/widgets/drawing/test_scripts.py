@@ -95,6 +95,7 @@ def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
     ("  const a = b + c - 1;\n", "let a=b+c-1;\n"),
     ("x = y - -1 + +z;\n", "x=y - -1 + +z;\n"),
     ('say("a + b", `c - ${d}`);\n', 'say("a + b",`c - ${d}`);\n'),
+    ("let a = 1;\nconst {b} = c;\nlet d;\n", "let a=1,{b}=c,d;"),
     ("const a = 1;\nconst b = 2;\nconst c = () => { d(); };\nconst e = 3;\n",
      "let a=1,b=2,c=()=>{d();};let e=3;"),
     ("if (a) {\n  b += [\n    1, 2,\n  ];\n}\nc();\n", "if(a){b+=[1,2]}c();"),

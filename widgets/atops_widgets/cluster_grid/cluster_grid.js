@@ -138,7 +138,7 @@ function play(view, on = !view.playing) {
       else go(view, step + Math.max(1, Math.ceil(view.scene.steps / PLAYED_IN)));
     }, PLAY_MS);
   }
-  view.playButton.setAttribute("aria-pressed", !!view.playing);
+  view.playButton.ariaPressed = !!view.playing;
 }
 
 function toggleThreads(view) {
@@ -400,13 +400,13 @@ export default mount({
     if (!view.answered) view.seenCursor = scene.marks.cursor ?? null;
     view.failButton.hidden = scene.failed_at < 0;
     view.threadsButton.hidden = !view.answered || scene.state === "ended";
-    view.threadsButton.setAttribute("aria-pressed", scene.tracing);
+    view.threadsButton.ariaPressed = scene.tracing;
     list(view);
     view.races = racesOf(scene.races || [], scene.launch);
     countRaces(view, view.races);
   },
   click(view, rect, event) {
-    const mark = markUnder(view, event.offsetX, event.offsetY);
+    const mark = markUnder(view, event);
     if (mark) {
       view.chosen = mark.side;
     } else if (rect?.sourceLine !== undefined) {

@@ -247,7 +247,7 @@ class View {
     this.through = null;
     this.pauseButton.hidden = !this.answered || scene.state === "ended" || this.table.part > 0;
     this.spec.taken?.(this);
-    this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
+    this.pauseButton.ariaPressed = scene.state === "paused";
     this.drawLegend();
     this.showMarks();
   }
@@ -322,7 +322,7 @@ class View {
   // A screen reader is told of what the user did here just now, not of every frame, nor by all widgets at once.
   tell(text) {
     if (this.say.textContent === text) return;
-    this.say.setAttribute("aria-live", performance.now() - this.acted < TOLD_MS ? "polite" : "off");
+    this.say.ariaLive = performance.now() - this.acted < TOLD_MS ? "polite" : "off";
     this.say.textContent = text;
   }
 
@@ -458,7 +458,7 @@ class View {
 
   // ---- pointer
 
-  hit(x, y) {
+  hit({offsetX: x, offsetY: y}) {
     for (let i = this.rects.length - 1; i >= 0; i--) {
       const rect = this.rects[i];
       if (x >= rect.x - 1 && x < rect.x + Math.max(rect.width, 3) && y >= rect.y && y < rect.y + rect.height) return rect;
@@ -468,7 +468,7 @@ class View {
 
   click(event) {
     if (this.moved || !this.scene) return;
-    const rect = this.hit(event.offsetX, event.offsetY);
+    const rect = this.hit(event);
     if (this.spec.click?.(this, rect, event)) return;
     this.select(rect?.seq >= 0 ? rect.seq : -1);
   }

@@ -36,7 +36,7 @@ SIGN: Final = re.compile(
     r"| *(=>|===?|!==?|[-+*/]=|<=|>=|&&|\|\||\?\?=?|[=,;:?{}()<>*]) *"
     r"| ([-+/%]) (?![-+/])"  # not where two would become one
 )
-CONSTANTS: Final = re.compile(r"^(const [^;\n]*);\nconst ", re.MULTILINE)  # two statements, which may be one
+CONSTANTS: Final = re.compile(r"^((?:const|let) [^;\n]*);\n(?:const|let) ", re.MULTILINE)  # two statements, which may be one
 # Names outside of texts, but for those of properties.
 NAME: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?:(?<=\.\.\.)|(?<![.\w$]))[a-zA-Z]\w{3,}\b')
 CALLED: Final = re.compile(r"^(?:(?:async )?function |const )(\w+)(?:\(| = \()", re.MULTILINE)
@@ -45,7 +45,7 @@ ALONE: Final = re.compile(r"(?<![.\w])(?<!: )(?<!=> )\w+\b(?!\(| = \()")
 METHOD: Final = re.compile(r"^ +(\w+)\(.*\{$", re.MULTILINE)
 WORD: Final = re.compile(r"\w+")
 # One name in brackets before an arrow, which needs none; and what keeps a name, for which another word does as well.
-LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst (?=[\w$\[{])")
+LONGER: Final = re.compile(r"(?<!\w)\((\w+|\$)\)=>|\bconst(?=\{| [\w$\[])")
 MOST: Final = {  # names that no property has, and constants; "$m" is Math
     "view": "$", "event": "_", "rect": "$_", "showAll": "$a", "timeAt": "$t", "nextRaced": "$r", "listenToWheel": "$w",
     "strong": "$s", "within": "$i", "Math": "$m", "true": "!0", "false": "!1",
@@ -69,7 +69,7 @@ def _small(text: str) -> str:
     shorter = _shorter(text)
     bare = SIGN.sub(lambda match: match[1] or match[2] or match[3] or "", bare)
     bare = NAME.sub(lambda match: shorter.get(match[0], match[0]), bare)
-    bare = LONGER.sub(lambda match: f"{match[1]}=>" if match[1] else "let ", bare)
+    bare = LONGER.sub(lambda match: f"{match[1]}=>" if match[1] else "let", bare)
     return f"let $m=Math;{bare}" if "$m." in bare else bare
 
 

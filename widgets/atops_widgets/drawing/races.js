@@ -1,5 +1,5 @@
 // Races: a mark on both sides, a dashed line between them, and what is said of them on hovering and by keys.
-import { MONO, PLAIN, stepped } from "../drawing/base.js";
+import { MONO, stepped } from "../drawing/base.js";
 
 const RADIUS = 7;
 
@@ -16,12 +16,7 @@ export function drawBadge(view, c, x, y, strong) {
     c.arc(x, y, radius, 0, 2 * Math.PI);
     c.fill();
   }
-  c.textAlign = "center";
-  c.font = `600 ${MONO}`;
-  c.fillStyle = view.colour("on");
-  c.fillText("R", x, y + 0.5);
-  c.textAlign = "start";
-  c.font = PLAIN;
+  view.write("R", x - 3.6, y + 0.5, RADIUS * 2, "on", `600 ${MONO}`);
 }
 
 // Draw the marks of races [side, side, text] between spots, {x, y} by side; notes them for the pointer and for tests.
@@ -54,14 +49,13 @@ export function drawRaces(view, c, races, spots) {
 // Where commands are drawn: in the middle of the top of the first of each.
 export function spotsOf(view) {
   const spots = new Map();
-  for (const {seq, x, y, width, row} of view.rects) {
-    const known = spots.get(seq);
-    if (seq >= 0 && !(known?.row <= (row ?? 0))) spots.set(seq, {x: x + width / 2, y: y + 1, row: row ?? 0});
+  for (const {seq, x, y, width, row = 0} of view.rects) {
+    if (seq >= 0 && !(spots.get(seq)?.row <= row)) spots.set(seq, {x: x + width / 2, y: y + 1, row});
   }
   return spots;
 }
 
-export function markUnder(view, x, y) {
+export function markUnder(view, {offsetX: x, offsetY: y}) {
   return view.raceMarks?.find((mark) => Math.hypot(mark.x - x, mark.y - y) <= RADIUS + 2);
 }
 
@@ -70,7 +64,7 @@ export function listenToRaces(view, next) {
   view.raceButton = view.button("Races", "Next side of a race (r; back: R)", () => next(view, 1), "races");
   view.raceButton.hidden = true;
   view.listen(view.canvas, "pointermove", (event) => {
-    const mark = markUnder(view, event.offsetX, event.offsetY), {canvas} = view;
+    const mark = markUnder(view, event), {canvas} = view;
     if (mark) canvas.title = view.raceTitle = mark.texts.join("\n");
     else if (canvas.title === view.raceTitle) canvas.title = "";
   });
@@ -92,7 +86,7 @@ export function stepRaced(view, by, reveal) {
 
 // A click on a mark selects its command.
 export function clickRace(view, event) {
-  const mark = markUnder(view, event.offsetX, event.offsetY);
+  const mark = markUnder(view, event);
   if (mark) view.select(mark.side);
   return !!mark;
 }

@@ -31,7 +31,7 @@ export function scrubbing(view, begins, timeAt) {
     scrub(view, timeAt(event.offsetX));
   });
   view.listen(canvas, "pointermove", (event) => {
-    const rect = view.scene && view.hit(event.offsetX, event.offsetY);
+    const rect = view.scene && view.hit(event);
     if (held) scrub(view, timeAt(event.offsetX));
     canvas.title = rect ? rect.text || view.spec.words(view, rect) : "";
     canvas.style.cursor = rect?.seq >= 0 || rect?.gap !== undefined ? "pointer" : "default";

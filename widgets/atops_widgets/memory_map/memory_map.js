@@ -333,12 +333,12 @@ function showValues(view, found) {
 
 function listenToPointer(view) {
   const {canvas} = view;
-  scrubbing(view, (event) => view.hit(event.offsetX, event.offsetY)?.curve >= 0, (x) => {
+  scrubbing(view, (event) => view.hit(event)?.curve >= 0, (x) => {
     const axis = drawnAxis(view), [start, end] = view.scene.window.map(placing(axis));
     return momentAt(axis, start + ((x - MARGIN) / laneWidth(view)) * (end - start));
   });
   view.listen(canvas, "dblclick", (event) => {
-    const rect = view.hit(event.offsetX, event.offsetY);
+    const rect = view.hit(event);
     if (rect?.generation >= 0 || rect?.count > 1) zoomTo(view, rect);
     else showAll(view);
   });

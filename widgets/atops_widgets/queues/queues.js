@@ -328,7 +328,7 @@ export default mount({
     const {before, after} = view.scene.linked;
     const both = (one, other) => [...new Set([...one, ...other])];
     view.marks = {...view.marks, before: both(view.marks.before, before), after: both(view.marks.after, after)};
-    view.newest.setAttribute("aria-pressed", view.marks.cursor === null);
+    view.newest.ariaPressed = view.marks.cursor === null;
     countRaces(view);
     view.newest.textContent = view.scene.fullest ? "Fullest" : "Newest";
   },

@@ -79,7 +79,7 @@ function changeWindow(view, act, shown = shownOf(view)) {
 // Show a part of the time: a window, everything, or always the newest.
 function showWindow(view, win, whole, follow) {
   Object.assign(view, {win, whole, follow});
-  view.followButton.setAttribute("aria-pressed", follow);
+  view.followButton.ariaPressed = follow;
   view.ask();
 }
 
@@ -115,7 +115,7 @@ function showLast(view) {
 
 function togglePath(view) {
   view.path = !view.path;
-  view.pathButton.setAttribute("aria-pressed", view.path);
+  view.pathButton.ariaPressed = view.path;
   view.drawLegend();
   view.ask();
 }
