@@ -16,7 +16,7 @@ from atops_widgets import Dashboard, Feed, Queues, Timeline
 from atops_widgets.drawing.scene import Window
 from atops_widgets.drawing.theme import GAPS
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
-from tests.widgets.host import Host
+from tests.widgets.host import Host, Shown
 from tests.widgets.pictures import keep
 from tests.widgets.traces import double_buffering, record, two_bursts
 
@@ -112,6 +112,17 @@ def test_keys_reach_everything(host: Host) -> None:
     assert widget.feed.selection.cursor_ns is not None
     shown.press("c")
     shown.until("view.marks.cursor === null")
+
+
+def test_next_and_previous_go_by_time(host: Host, tmp_path: Path) -> None:
+    """`n` goes through the commands in the order of their starts, then of their numbers, and `p` back, both around."""
+    trace = double_buffering()
+    shown = _saved(host, Timeline(trace), tmp_path)
+    order = [each.seq for each in sorted(trace.records, key=lambda each: (each.started_ns, each.seq))]
+    for key, wanted in (("n", [*order, order[0]]), ("p", [*order[:-6:-1]])):
+        for seq in wanted:
+            shown.press(key)
+            assert shown.get("view.marks.seq") == seq
 
 
 def test_names_are_found(host: Host) -> None:
@@ -315,16 +326,17 @@ def test_rows_fold_and_stay_at_the_top(host: Host, tmp_path: Path) -> None:
     shown.until("view.scene.first > 0 && view.scene.rows[0][0] === argument", last)
     shown.press("o")
     shown.until("view.scene.rows.every((row) => row[2] !== 'kept at the top')")
-    host.open(_saved(widget, tmp_path))
-    saved = host.shown("section.atops-timeline")
-    saved.until("view.rects.length > 0")
+    saved = _saved(host, widget, tmp_path)
     saved.press("d")
     saved.until(f"{heights} === 1")
 
 
-def _saved(widget: Timeline, folder: Path) -> Path:
+def _saved(host: Host, widget: Timeline, folder: Path) -> Shown:
     widget.to_html(folder / "saved.html")
-    return folder / "saved.html"
+    host.open(folder / "saved.html")
+    shown = host.shown("section.atops")
+    shown.until("view.rects.length > 0")
+    return shown
 
 
 def test_a_kernel_that_cannot_be_reached_is_no_failure(host: Host) -> None:

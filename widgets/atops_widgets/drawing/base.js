@@ -274,7 +274,7 @@ class View {
   mark(change) {
     this.marks = {...this.marks, ...change};
     if (!this.answered && this.scene) {
-      const {origin} = this.scene, text = this.spec.tell?.(this, this.marks.seq) || "";
+      const {origin} = this.scene, {seq} = this.marks, text = (seq >= 0 && this.spec.tell?.(this, seq)) || "";
       this.linkHere(text);
       document.dispatchEvent(new CustomEvent("atops-mark", {detail: {...change, from: this.id, origin, text}}));
     } else if ("seq" in change) {
@@ -493,9 +493,10 @@ class View {
     this.ask();
   }
 
-  // Step through what can be selected, in the order drawn.
+  // Step through what can be selected, by time where it is drawn by time, else by number.
   step(by) {
-    const seqs = [...new Set(this.rects.filter((rect) => rect.seq >= 0).map((rect) => rect.seq))];
+    const rects = this.rects.filter(({seq}) => seq >= 0).sort((a, b) => a.start - b.start || a.seq - b.seq);
+    const seqs = [...new Set(rects.map(({seq}) => seq))];
     if (seqs.length) this.select(stepped(seqs, seqs.indexOf(this.marks.seq), by));
   }
 
