@@ -307,6 +307,20 @@ def test_zooming_goes_by_what_is_seen(host: Host) -> None:
     assert shown.until("view.marks.cursor > argument && view.marks.cursor", cursor) < whole["end"]
 
 
+@pytest.mark.parametrize("kind", [Timeline, Queues])
+def test_the_cursor_goes_by_what_is_seen(host: Host, kind: type[Timeline | Queues], tmp_path: Path) -> None:
+    """Keys move the time cursor by hundredths of the axis as it is drawn: through a folded gap as through all else."""
+    shown = _saved(host, kind(two_bursts(5_000_000_000)), tmp_path)
+    gap = shown.get("view.scene.gaps[0]")
+    shown.get("view.look(view.scene.span[1])")
+    shown.press(*["["] * 20)
+    assert shown.get("view.marks.cursor") > gap[1]
+    shown.press(*["["] * 60)
+    assert 0 < shown.get("view.marks.cursor") < gap[0]
+    shown.press(*["]"] * 60)
+    assert shown.get("view.marks.cursor") > gap[1]
+
+
 def test_rows_fold_and_stay_at_the_top(host: Host, tmp_path: Path) -> None:
     """The name of a device, or a key, folds its rows into one; that of a row keeps it at the top of any page."""
     widget = Timeline(double_buffering())
@@ -331,7 +345,7 @@ def test_rows_fold_and_stay_at_the_top(host: Host, tmp_path: Path) -> None:
     saved.until(f"{heights} === 1")
 
 
-def _saved(host: Host, widget: Timeline, folder: Path) -> Shown:
+def _saved(host: Host, widget: Timeline | Queues, folder: Path) -> Shown:
     widget.to_html(folder / "saved.html")
     host.open(folder / "saved.html")
     shown = host.shown("section.atops")

@@ -1,6 +1,7 @@
 // The time cursor: how pointer and keys move it. What a widget gives to `mount` for it:
 // - span(view): the [start, end] that it moves in; shown(view): the part in view, if it is another;
 // - words(view, rect): the title of something drawn, shown where the pointer hovers.
+import { momentAt, placing } from "../drawing/time_axis.js";
 
 // Put the time cursor to a moment that there is.
 function scrub(view, at) {
@@ -8,10 +9,11 @@ function scrub(view, at) {
   view.look(Math.round(Math.min(Math.max(at, start), end)));
 }
 
-// Move it by hundredths of what is shown.
+// Move it by hundredths of what is shown, along the axis as it is drawn: a folded gap is as short as it looks.
 export function nudge(view, by) {
-  const {span, shown} = view.spec, [start, end] = (shown || span)(view);
-  scrub(view, (view.marks.cursor ?? view.scene.at ?? end) + ((end - start) / 100) * by);
+  const {span, shown} = view.spec, window = (shown || span)(view), place = placing(view), [start, end] = window.map(place);
+  const at = place(view.marks.cursor ?? view.scene.at ?? window[1]);
+  scrub(view, momentAt(view, at + ((end - start) / 100) * by));
 }
 
 export const TIME_KEYS = {
