@@ -36,7 +36,7 @@ SIGN: Final = re.compile(
     r"| *(=>|===?|!==?|[-+*/]=|<=|>=|&&|\|\||\?\?=?|[=,;:?{}()<>*]) *"
     r"| ([-+/%]) (?![-+/])"  # not where two would become one
 )
-CONSTANTS: Final = re.compile(r"^((?:const|let) [^;\n]*);\n(?:const|let) ", re.MULTILINE)  # two statements, which may be one
+CONSTANTS: Final = re.compile(r"^((?:const|let) [^;\n]*);\n(?:const|let) ", re.MULTILINE)  # two, which may be one
 # Names outside of texts, but for those of properties.
 NAME: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?:(?<=\.\.\.)|(?<![.\w$]))[a-zA-Z]\w{3,}\b')
 CALLED: Final = re.compile(r"^(?:(?:async )?function |const )(\w+)(?:\(| = \()", re.MULTILINE)
