@@ -30,6 +30,11 @@ WRONG = {
     "trap": ("__builtin_trap();", LaunchFailure, "ran into a trap: __builtin_trap"),
     "beyond": (TRANSFER + "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x + 4, 64));", LaunchFailure,
                "src has 256 bytes, 16 past the end of"),
+    "local": (TRANSFER + " __local__ float u[64]; tops::memcpy(c, tops::mdspan(t + 8, 64), tops::mdspan(x, 64));",
+              LaunchFailure, "dst has 256 bytes, 32 past the end of the 256 bytes of local memory declared at "),
+    "shared": ("__shared__ float s[16]; __shared__ float u[64]; tops_dte_ctx_t c; tops::dte_scope d(c);"
+               "tops::memcpy(c, tops::mdspan(x, 32), tops::mdspan(s, 32)); x[0] = u[0];", LaunchFailure,
+               "src has 128 bytes, 64 past the end of the 64 bytes of shared memory declared at test.tops:"),
     "own": ("tops_dte_ctx_t c; tops::dte_scope s(c); float t[64];"
                 "tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));", LaunchFailure, "declare it __local__"),
     "declared": ("tops_dte_ctx_t c; __local__ float t[64]; tops::memcpy(c, tops::mdspan(t, 64), tops::mdspan(x, 64));",
@@ -44,7 +49,7 @@ WRONG = {
     "diverges": ("if (threadIdx.x < 3) return; __syncthreads();", KernelDeadlock,
                  "3 threads have left the kernel, 9 threads wait at __syncthreads at test.tops:"),
     "counted": ("__shared__ tte::barrier<SIP> b(12); if (threadIdx.x) b.arrive_and_wait();", KernelDeadlock,
-                "11 threads wait at a counted barrier at test.tops:16 (11 of 12 arrived)"),
+                "11 threads wait at a counted barrier at test.tops:18 (11 of 12 arrived)"),
     "grid": ("__syncblocks();", LaunchFailure, "its launch is not cooperative"),
     "assertion": ("assert(x[0] == 17);", KernelAssert, "assertion `x[0] == 17` failed"),
     "room": ("__local__ char t[4 << 20]; t[0] = 1; x[0] = t[0];", LaunchFailure, "bytes of local memory do not fit"),

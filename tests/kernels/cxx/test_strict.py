@@ -70,7 +70,7 @@ BOUNDS = {
                "reads 280 bytes, 24 past the end of <Allocation"),
     "an_object": (f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 16), tops::mdspan(x, 16));",
                   f"{CONTEXT}__local__ float t[8]; tops::memcpy(c, tops::mdspan(t, 8), tops::mdspan(x, 8));",
-                  "stores 64 bytes, 32 past the end of the 32 bytes of local memory declared"),
+                  "dst has 64 bytes, 32 past the end of the 32 bytes of local memory declared"),
     "a_vector": ("tops::vstore((__vector4 float)(0.0f), y);", f"{CONTEXT}__local__ float t[128]; "
                  "tops::vstore((__vector4 float)(float(me)), t); "
                  "tops::memcpy(c, tops::mdspan(x + me, 1), tops::mdspan(t + me, 1));",

@@ -172,7 +172,8 @@ void handle(int number, siginfo_t *info, void *context) {
             snprintf(said, sizeof said, "its stack of %zu KiB overflowed; __local__ puts an array into L1", STACK_BYTES >> 10);
         } else if (info->si_code == SI_KERNEL) {  // the processor does not say which
             pending = Fault::illegal_address;
-            snprintf(said, sizeof said, "used an address that no memory can have");
+            snprintf(said, sizeof said, "%s", "used an address that no memory can have, or one that is not a multiple of "
+                     "what its type is aligned to; or a longjmp went where no setjmp was");
         } else if (address == here) {
             pending = Fault::illegal_address;
             snprintf(said, sizeof said, "called a function at %#lx, where no code is", static_cast<unsigned long>(here));

@@ -340,6 +340,22 @@ bool in_global(Run *run, uint64_t low, uint64_t high) {
     return find_global(run, low, &found) && high <= found.high;
 }
 
+// Fault where an operand begins in what one line of the program has of a scratchpad, and ends behind it.
+void check_place(const Place *places, size_t count, const char *kind, uint64_t low, uint64_t high, const char *role, Site site) {
+    for (const Place *each = places; each != places + count; ++each) {
+        uint64_t from = reinterpret_cast<uint64_t>(each->bytes), end = from + each->size;
+        if (low < from || low >= end) continue;
+        if (high <= end) return;
+        char next[600] = "";
+        if (each + 1 != places + count)  // they follow each other
+            snprintf(next, sizeof next, ", towards that of %s:%d", each[1].site.file, each[1].site.line);
+        failf(Fault::illegal_address, site, "%s has %llu bytes, %llu past the end of the %llu bytes of %s memory declared at %s:%d, at "
+              "offset %llu%s", role, static_cast<unsigned long long>(high - low), static_cast<unsigned long long>(high - end),
+              static_cast<unsigned long long>(each->size), kind, each->site.file, each->site.line,
+              static_cast<unsigned long long>(low - from), next);
+    }
+}
+
 void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, const char *role, bool write, Site site) {
     Run *run = own->run;
     if (operand.rank < 0 || operand.rank > MOST_DIMENSIONS)
@@ -353,12 +369,21 @@ void check_operand(Scheduler *own, const Fiber *fiber, const Operand &operand, c
     const BlockPlace &place = run->places[fiber->block];
     Space space = operand.space;
     if (inside(*fiber->l1, low, high)) {
-        if (space == Space::unknown || space == Space::local) return;
+        if (space == Space::unknown || space == Space::local)
+            return check_place(fiber->places, fiber->place_count, "local", low, high, role, site);
         failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the thread's L1", role,
               space == Space::global ? "global" : "shared");
     }
     if (inside(place.l2, low, high)) {
-        if (space == Space::unknown || space == Space::shared) return;
+        if (space == Space::unknown || space == Space::shared) {
+            uint64_t dynamic = reinterpret_cast<uint64_t>(place.l2.bytes) + run->dynamic_shared;
+            if (low < dynamic && high > dynamic)
+                failf(Fault::illegal_address, site, "%s has %llu bytes, %llu past the end of the %llu bytes of dynamic "
+                      "shared memory", role, static_cast<unsigned long long>(bytes),
+                      static_cast<unsigned long long>(high - dynamic), static_cast<unsigned long long>(run->dynamic_shared));
+            const std::vector<Place> &places = own->blocks[fiber->block].places;
+            return check_place(places.data(), places.size(), "shared", low, high, role, site);
+        }
         failf(Fault::dte_error, site, "%s is said to be %s memory, and lies in the block's L2", role,
               space == Space::global ? "global" : "local");
     }
