@@ -49,21 +49,6 @@ class Declarations(Cursor):
             names.append(self.given[end - 1].text)
         return end, names, from_top
 
-    def in_attribute(self, place: int) -> bool:
-        """Whether an attribute stands here: the innermost two brackets that are open are `__attribute__((` or `[[`."""
-        depth = 0
-        while (place := place - 1) >= 0:
-            text = self.given[place].text
-            if text in (")", "]", "}", ";"):
-                if text in ("}", ";"):
-                    return False
-                depth += 1
-            elif text in ("(", "["):
-                if depth == 0:
-                    return self._before(place) == text
-                depth -= 1
-        return False
-
     def behind_arguments(self, at: int) -> int | None:
         """Return the place behind the arguments of a template that begin at `at`; None where these are none."""
         depth = 0

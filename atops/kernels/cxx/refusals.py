@@ -20,9 +20,15 @@ _REFUSED = {
     "throw": "a kernel has no exceptions",
     "try": "a kernel has no exceptions",
 }
-# Attributes whose texts the compiler hands to the assembler as they are.
-_SYMBOLS = frozenset(("section", "alias", "symver", "weakref", "ifunc"))
-_SYMBOL = re.compile(r'"[\w.$@]*"', re.ASCII)
+# Attributes that may have arguments: what others have, the compiler hands to the assembler, the linker or the loader.
+_WITH_ARGUMENTS = frozenset((
+    "access", "address_space", "aligned", "alloc_align", "alloc_size", "annotate", "assume", "assume_aligned",
+    "counted_by", "deprecated", "diagnose_if", "enable_if", "error", "ext_vector_type", "format", "format_arg",
+    "loader_uninitialized", "malloc", "mode", "no_sanitize", "nodiscard", "nonnull", "null_terminated_string_arg",
+    "simd", "unavailable", "vector_size", "visibility", "warn_if_not_aligned", "warning",
+))  # fmt: skip
+_AT_LOADING = frozenset(("constructor", "destructor"))
+_DIGRAPHS = ("<:<:", "<:[", "[<:")
 
 
 class Refusals(Scopes):
@@ -33,19 +39,30 @@ class Refusals(Scopes):
         text = self._text(place)
         if text in _REFUSED and not (program and text in ("throw", "try")):
             return _REFUSED[text]
-        if text.strip("_") in _SYMBOLS and self._text(self._next(place + 1)) == "(":
-            return self._symbol(place)
         return ""
 
-    def _symbol(self, place: int) -> str:
-        """Refuse a text in an attribute, or in what is called like one, that the assembler would take for its own.
-
-        A section or a symbol is a name; with the end of a line in it, what follows is an instruction.
-        """
-        opening = self._next(place + 1)
-        for token in self.given[opening : closing(self.given, opening)]:
-            if token.kind == "text" and not _SYMBOL.fullmatch(token.text) and self.in_attribute(place):
-                return f"{self._text(place)} expects a name of letters, digits, '.' and '_'"
+    def refused_attributes(self, place: int) -> str:
+        """Return why the attributes that begin at a place are refused; "" where they are not, or none begin."""
+        text, behind = self._text(place), self._next(place + 1)
+        if text in ("__attribute__", "__attribute"):
+            place = behind
+        elif text == "<" and self._text(place + 1) == ":":  # a digraph of [
+            return "attributes are written with [[ and ]]" if self._text(self._next(place + 2)) in ("<", "[") else ""
+        elif text != "[" or self._text(behind) not in ("[", "<"):
+            return ""
+        elif self._text(behind) == "<":
+            return "attributes are written with [[ and ]]" if self._text(behind + 1) == ":" else ""
+        depth, end = 0, closing(self.given, place)
+        if end == len(self.given):
+            return "attributes end in the file in which they begin"
+        for at in range(place, end):
+            token = self.given[at]
+            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+            name = token.text.strip("_")
+            if token.kind != "name" or depth != 2:
+                continue
+            if name in _AT_LOADING or (name not in _WITH_ARGUMENTS and self._text(self._next(at + 1)) == "("):
+                return f"the attribute {token.text} is not there for programs"
         return ""
 
     def refused_parameter(self, opening: int, end: int) -> str:

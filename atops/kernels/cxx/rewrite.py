@@ -112,9 +112,13 @@ class _Rewriter(Refusals):
         self.kernels = noted_kernels(text, self.kernels)
         before, self.given = len(self.given), list(tokens(text))
         self._carry_over(before)
+        for place, token in enumerate(self.given):
+            if token.kind in ("name", "mark") and (why := self.refused_attributes(place)):
+                self._fault(why)
+            self._count_lines(token)
+        self.line = line
         self.main = out = list[str]()
-        self.beginning = 0
-        place = 0
+        self.beginning = place = 0
         while place < len(self.given):
             place = self._one(place, out)
         return "".join(out)

@@ -57,10 +57,20 @@ COMPILED = (
     ('asm(".incbin \\"FILE\\"");', "inline assembly"),
     ('__asm(".incbin \\"FILE\\"");', "inline assembly"),
     ('__asm__(".incbin \\"FILE\\"");', "inline assembly"),
-    ('__attribute__((section(".x,\\"a\\"\\n.incbin \\"FILE\\"\\n#"))) int q = 1;', "section expects a name"),
-    ('[[gnu::section(".x\\n.incbin \\"FILE\\"")]] int q = 1;', "section expects a name"),
-    ('int q __attribute__((used, __section__(R"(.x\n.incbin "FILE"))")));', "section__ expects a name"),
-    ('int q() __attribute__((alias("x\\n.incbin \\"FILE\\"")));', "alias expects a name"),
+    ('__attribute__((section(".x,\\"a\\"\\n.incbin \\"FILE\\"\\n#"))) int q = 1;', "attribute section is not"),
+    ('[[gnu::section(".x\\n.incbin \\"FILE\\"")]] int q = 1;', "attribute section is not"),
+    ('int q __attribute__((used, __section__(R"(.x\n.incbin "FILE"))")));', "attribute __section__ is not"),
+    ('int q() __attribute__((alias("x\\n.incbin \\"FILE\\"")));', "attribute alias is not"),
+    ('__attribute__((section(".init_array"))) void (*z)() = nullptr;', "t.tops:1:1: error: the attribute sec"),
+    ('\n[[using gnu: used, section(".init_array")]] void (*z)() = nullptr;', "t.tops:2:1: error: the attribute sec"),
+    ('[[,gnu::section(".init_array")]] void (*z)() = nullptr;', "attribute section is not"),
+    ('<:<:gnu::section(".init_array"):>:> void (*z)() = nullptr;', "written with"),
+    ('[<:gnu::section(".init_array"):>] void (*z)() = nullptr;', "written with"),
+    ('#define A(x) __attribute__((x))\nA(constructor) void g() { *(volatile int *)0 = 1; }', "attribute constructor"),
+    ("[[gnu::destructor]] void g() { *(volatile int *)0 = 1; }", "attribute destructor"),
+    ("__attribute__((constructor(101))) void g() {}", "attribute constructor"),
+    ('extern "C" int g() __attribute__((ifunc("r")));', "t.tops:1:1: error: the attribute ifunc"),
+    ('__attribute__((target_clones("default", "avx2"))) int g() { return 1; }', "attribute target_clones"),
 )
 OPTIONS = (["-o/tmp/x"], ["-include", "FILE"], ["-I/etc"], ["-fplugin=FILE"], ["@FILE"], ["-Wl,-x"], ["-B/tmp"],
            ["-march=native -oFILE"], ["-DA B=1"], ['-DA=1\n#include "FILE"'], ["-DA(x)=1"], ["-DA\0=1"],
@@ -68,7 +78,7 @@ OPTIONS = (["-o/tmp/x"], ["-include", "FILE"], ["-I/etc"], ["-fplugin=FILE"], ["
 RIGHT = (
     "#include <cmath>\n#if __has_include(<cmath>) && defined(__has_include)\n#line 7\n#endif\n",
     '#ifdef __has_include\n#line 3 "t.tops"\n#endif\n',
-    '#define J(a, b) a##b\nint next, include;\n__attribute__((section(".text.here"))) int J(has, _it) = 1;\n',
+    '#define J(a, b) a##b\nint next, include;\n__attribute__((aligned(16), used)) int J(has, _it) = 1;\n',
 )
 
 
