@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-PICTURES = 5  # four of the board, and the timeline of a cell
-STOPPED, LIVE, CELL = 2, 5, 6  # which cell is which
+PICTURES = 6  # four of the board, the timeline of a cell, and a check
+STOPPED, LIVE, CELL, CHECK, PLAYED, SHOWN = 2, 5, 6, 7, 9, 11  # which cell is which
+PROGRAM = "async def program():\n    atops.Device(0).empty(4)\n"
 SECTIONS = "() => [...document.querySelectorAll('section.atops')].filter((each) => each.atops?.frames > 0).length"
 IMAGES = "() => [...document.images].filter((each) => each.alt && each.naturalWidth > 0).length"
 
@@ -31,7 +32,9 @@ IMAGES = "() => [...document.images].filter((each) => each.alt && each.naturalWi
 def saved() -> NotebookNode:
     """A notebook that was run: a board that is stopped in a later cell, one that is not, and `%%timeline`."""
     cells = [IMPORTS, "%load_ext atops_widgets", "board = atops_widgets.watch()\nboard", WORK, "board.stop()",
-             "atops_widgets.watch()", f"%%timeline\n{WORK}"]  # fmt: skip
+             "atops_widgets.watch()", f"%%timeline\n{WORK}",
+             f"{PROGRAM}check = atops_widgets.Explorer(program, 20)\ncheck", "assert check.wait()",
+             "played = atops_widgets.Scheduler(program)\nplayed", "played.stop()", "played"]  # fmt: skip
     notebook = from_cells(*cells)
     assert run(notebook, KERNELS[0]) == []
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -45,10 +48,15 @@ def shown(notebook: NotebookNode, cell: int) -> Any:
 
 
 def test_what_is_over_needs_no_widgets(saved: NotebookNode) -> None:
-    """A stopped board, in the cell where it was shown, and `%%timeline` are HTML; a live one says that it was live."""
+    """A stopped board, in the cell where it was shown, `%%timeline`, a check that is over and a Scheduler that was
+    stopped are HTML; a live one says that it was live.
+    """
     for cell in (STOPPED, CELL):
         assert VIEW not in shown(saved, cell)
         assert "data:image/svg+xml" in shown(saved, cell)["text/html"]
+    for cell in (CHECK, PLAYED, SHOWN):
+        assert VIEW not in shown(saved, cell) and "This was live" not in shown(saved, cell)["text/html"]
+    assert "of 20 schedules" in shown(saved, CHECK)["text/html"]
     assert "worker" in shown(saved, STOPPED)["text/plain"]
     assert VIEW in shown(saved, LIVE) and "This was live" in shown(saved, LIVE)["text/html"]
 
@@ -70,19 +78,23 @@ def test_it_is_drawn_in_exported_html(saved: NotebookNode, host: Host, tmp_path:
         await context.close()
         return len([each for each in found if each])
 
-    assert host.thread.call(still) == PICTURES + 4  # and the live board as it was when its cell ran
+    assert host.thread.call(still) == PICTURES + 3  # a check is text; and the live board as it was when its cell ran
 
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_it_is_drawn_in_jupyterlab(
     saved: NotebookNode, browser: BrowserThread, server: Server, *, trusted: bool
 ) -> None:
-    """Opened again, pictures that can be zoomed where it is trusted, else images: a grid without steps has none."""
+    """Opened again, pictures that can be zoomed where it is trusted, else images, of which a check has none.
+
+    Without the state of widgets, which JupyterLab does not save by default.
+    """
     import nbformat
 
     path = server.folder / f"saved{trusted:d}.ipynb"
     cells = [each for number, each in enumerate(saved.cells) if number != LIVE]
-    metadata = {**saved.metadata, "title": path.stem}  # what is trusted is the content, not the file: no two are alike
+    # What is trusted is the content, not the file: no two are alike.
+    metadata = {"kernelspec": saved.metadata["kernelspec"], "title": path.stem}
     nbformat.write(nbformat.from_dict({**saved, "cells": cells, "metadata": metadata}), path)
     if trusted:
         subprocess.run([sys.executable, "-m", "jupyter", "trust", path], env=server.environment, check=True,
@@ -95,7 +107,8 @@ def test_it_is_drawn_in_jupyterlab(
         await page.goto(f"{server.url}/lab/workspaces/{path.stem}/tree/{path.name}")
         await page.wait_for_function(IDLE)
         # Cells below the screen are drawn when they come into view, so the screen is high enough for all.
-        await page.wait_for_function(f"{(SECTIONS if trusted else IMAGES).removeprefix('() => ')} >= {PICTURES - 1}")
+        count, least = (SECTIONS, PICTURES) if trusted else (IMAGES, PICTURES - 1)
+        await page.wait_for_function(f"{count.removeprefix('() => ')} >= {least}")
         text = str(await page.evaluate("() => document.body.textContent"))
         await page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
         await context.close()

@@ -91,6 +91,7 @@ def test_it_tells_while_it_runs() -> None:
     counts = [frame["found"]["runs"] for frame in frames]
     assert len(counts) >= 2 and counts == sorted(counts)
     assert frames[0]["found"]["on"] and not frames[-1]["found"]["on"]
+    assert (frames[0]["state"], frames[-1]["state"]) == ("live", "ended")
     assert [run["title"] for run in next(frame["runs"] for frame in frames if frame.get("runs"))][-1] == "Made small"
 
 

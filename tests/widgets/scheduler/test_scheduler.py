@@ -223,11 +223,14 @@ def test_text_and_html_say_where_it_stands(tmp_path: Path) -> None:
     assert "what could come next" in scheduler.to_text()
     page = scheduler.to_html()
     assert "What can come next" in page and "fill row with 7" in page and "<script" not in page
+    assert scheduler._corner() == "live"
     scheduler.search()
+    assert scheduler._corner() == "the run is over"
     scheduler.to_html(tmp_path / "run.html")
     assert scheduler.schedule in (tmp_path / "run.html").read_text("utf-8")
     assert "the fill came too late" in scheduler.to_text() and "late: failed" in repr(scheduler)
     scheduler.stop()
+    assert scheduler._corner() == "ended" and set(scheduler._repr_mimebundle_()[0]) == {"text/html", "text/plain"}
     scheduler.close()
     scheduler.close()
 

@@ -193,7 +193,7 @@ class FeedWidget(ClosingWidget):
 
     def _over(self) -> dict[str, object]:
         """Return what a notebook shows of what is over: HTML that needs neither kernel nor network."""
-        return {"text/html": output(self), "text/plain": self.to_text()}
+        return {"text/html": output(self, images(self)), "text/plain": self.to_text()}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, object], dict[str, object]]:
         """Return the live view, with an SVG for where no script runs; of what is over HTML alone; and text."""

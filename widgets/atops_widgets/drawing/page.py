@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from atops_widgets.drawing.theme import LAYOUT, style_sheet
 
-__all__ = ("Picture", "below", "board_script", "images", "inline_script", "module_script", "output", "page")
+__all__ = ("Picture", "Scripted", "below", "board_script", "images", "inline_script", "module_script", "output", "page")
 
 SHARED: Final = re.compile(r'^import \{[^}]*\} from "\.\./(drawing/\w+\.js)";\n', re.MULTILINE)
 COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
@@ -122,16 +122,20 @@ def inline_script(module: str) -> str:
     return text.replace("</", "<\\/")
 
 
-class Picture(Protocol):
-    """What can be put into a page: a widget, or a board of several."""
-
-    label: str
+class Scripted(Protocol):
+    """What a script draws without Python."""
 
     def module(self) -> str:
         """Return the ES module that draws it."""
 
     def held(self) -> Mapping[str, object]:
         """Return what the module is given, as JSON holds it."""
+
+
+class Picture(Scripted, Protocol):
+    """What can be put into a page: a widget, or a board of several."""
+
+    label: str
 
     def drawings(self) -> Mapping[str, str]:
         """Return its SVGs by their labels, for where no script runs."""
@@ -163,7 +167,7 @@ NUMBERS: Final = count()
 PLACE: Final = token_hex(4)  # of this process: cells of one notebook may have been run by several
 
 
-def _body(picture: Picture, name: str, still: str) -> str:
+def _body(picture: Scripted, name: str, still: str) -> str:
     text = json.dumps(picture.held(), separators=(",", ":")).replace("</", "<\\/")
     script = START.format(script=inline_script(picture.module()), held=text, name=name)
     return f'<div id="{name}">{still}</div>\n<script type="module">{script}</script>\n'
@@ -182,10 +186,11 @@ def page(title: str, picture: Picture, path: str | os.PathLike[str] | None) -> s
     return text
 
 
-def output(picture: Picture) -> str:
+def output(picture: Scripted, still: str, style: str = "") -> str:
     """Return HTML for a cell of a notebook: a still picture, and in its place one that zooms where scripts run."""
     name = f"atops-{PLACE}-{next(NUMBERS)}"
-    return f"<style>{style_sheet(':is(.atops,.atops-board)')}{LAYOUT}</style>\n{_body(picture, name, images(picture))}"
+    styles = f"{style_sheet(':is(.atops,.atops-board)')}{LAYOUT}{style}"
+    return f"<style>{styles}</style>\n{_body(picture, name, still)}"
 
 
 def images(picture: Picture) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,11 +10,13 @@ import traitlets
 
 from atops.base.errors import IllegalState
 from atops.base.options import EmulatorOptions
-from atops.checking.check import MOST_STEPS
+from atops.checking.check import MOST_STEPS, Checking
 from atops.checking.check_report import CheckReport
 from atops.checking.runner import Program
 from atops.runtime.schedules.host import Backend
-from atops_widgets.scheduler.program_widget import ProgramWidget
+from atops_widgets.drawing.page import module_script, output
+from atops_widgets.drawing.scene import pack_snapshot
+from atops_widgets.scheduler.program_widget import STYLE, ProgramWidget
 from atops_widgets.scheduler.scheduler import Scheduler
 from atops_widgets.scheduler.told import Told, runs_told, search_told, still_search
 
@@ -53,6 +56,7 @@ class Explorer(ProgramWidget):
         self._runs: list[Told] = []
         self._runs_sent: list[Told] = []
         self._settings = program, given
+        self._done = False
         super().__init__(program, given)
         player = self._player
         try:
@@ -62,22 +66,30 @@ class Explorer(ProgramWidget):
         except BaseException:
             self.close()
             raise
-        self._over = player.ask("search", lambda: player.search(checking))
+        self._searched = player.ask("search", lambda: self._search(checking))
+
+    def _search(self, checking: Checking) -> None:
+        try:
+            self._player.search(checking)
+        finally:
+            self._done = True
 
     # ---- for users
 
     @property
     def report(self) -> CheckReport | None:
         """The report of the check; None as long as it runs."""
-        return self._player.report if self._over.is_set() else None
+        return self._player.report if self._done else None
 
     def wait(self, timeout: float | None = None) -> CheckReport | None:
         """Wait until the check is over, so many seconds at most, and return its report; None if it is not over.
 
         Raises IllegalState where it could not be made, with the reason.
         """
-        if self._over.wait(timeout) and self.report is None:
-            raise IllegalState(f"no check of {self._player.name}: {self._player.error}")
+        if self._searched.wait(timeout):
+            self._end()  # again, in a cell that runs: nbclient does not hear what comes between two cells
+            if self.report is None:
+                raise IllegalState(f"no check of {self._player.name}: {self._player.error}")
         return self.report
 
     def cancel(self) -> None:
@@ -104,9 +116,12 @@ class Explorer(ProgramWidget):
         return search_told(player.progress, player.report, player.seconds) | {"on": player.searching}
 
     def _changed(self) -> None:
+        self._ended = self._ended or self._done  # before the frame, which tells it
         super()._changed()
         if self._player.report is not None:
             self.verdict = self._player.report.verdict
+        if self._done:
+            self._end()
 
     def _note(self) -> None:
         player = self._player
@@ -124,6 +139,19 @@ class Explorer(ProgramWidget):
 
     def _still(self) -> str:
         return still_search(self._found(), self._runs)
+
+    def _kept(self) -> str:
+        return output(self, self._still(), STYLE)
+
+    def module(self) -> str:
+        """Return the ES module that draws it."""
+        return module_script(self.script)
+
+    def held(self) -> dict[str, object]:
+        """Return what the module is given on a page without Python."""
+        with self._telling:
+            told = {"saved": True, "text": self.to_text(), **self._scene(self._frame(True) or {})}
+        return {"snapshot": b64encode(pack_snapshot(told, {})).decode(), "table": self.table}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._player.name}: {self.verdict or 'it runs'}>"

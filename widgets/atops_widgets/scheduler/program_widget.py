@@ -18,7 +18,7 @@ from atops_widgets.feed.pace import call_soon
 from atops_widgets.scheduler.player import Player
 from atops_widgets.scheduler.told import KINDS, Told
 
-__all__ = ("ProgramWidget",)
+__all__ = ("STYLE", "ProgramWidget")
 
 STYLE: Final = """
 .atops-columns{display:flex;margin-bottom:8px;flex-wrap:wrap;gap:6px 20px;align-items:flex-start}
@@ -67,6 +67,7 @@ class ProgramWidget(ClosingWidget):
     def __init__(self, program: Any, options: dict[str, Any]) -> None:
         self._player = Player(program, options, self._changed)
         self._displays: list[str] = []
+        self._ended = False
         self._frames = 0
         self._telling = threading.Lock()
         kinds = {kind: list(each) for kind, each in KINDS.items()}
@@ -94,6 +95,14 @@ class ProgramWidget(ClosingWidget):
         """Return the picture as HTML without a script."""
         raise NotImplementedError
 
+    def _kept(self) -> str:
+        """Return the HTML that a notebook keeps of what is over."""
+        return self.to_html()
+
+    def _corner(self) -> str:
+        """Return what stands in the corner."""
+        return "ended" if self._ended else "live"
+
     # ---- for users
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -106,15 +115,24 @@ class ProgramWidget(ClosingWidget):
     def stop(self) -> None:
         """Keep the picture in the notebook as it is now: it needs no kernel any more. A check ends."""
         self._player.cancel()
-        for display in self._displays:
-            publish({"text/html": self.to_html(), "text/plain": self.to_text()}, display, update=True)
-        self._displays.clear()
+        self._end()
 
     def close(self) -> None:
         """End a check and looking ahead, and take the views away. Closing twice is allowed."""
         if "_player" in self.__dict__:  # not of one that was refused
             self._player.close()
         super().close()
+
+    def _end(self) -> None:
+        """Put what needs no kernel in the place of the live picture. From any thread; doing so again does no harm."""
+        self._ended = True
+        if self._displays:
+            over = self._over()
+            for display in self._displays.copy():
+                publish(over, display, update=True)
+
+    def _over(self) -> dict[str, object]:
+        return {"text/html": self._kept(), "text/plain": self.to_text()}
 
     # ---- the page
 
@@ -129,10 +147,10 @@ class ProgramWidget(ClosingWidget):
         if told is None:
             return
         self._frames += 1
-        self.send({
-            "type": "frame", "frame": self._frames, "columns": [], "state": "live",
-            "marks": {"seq": NOTHING, "before": [], "after": []}, **told,
-        })  # fmt: skip
+        self.send({"type": "frame", "frame": self._frames, "columns": [], **self._scene(told)})
+
+    def _scene(self, told: Told) -> Told:
+        return {"state": self._corner(), "marks": {"seq": NOTHING, "before": [], "after": []}, **told}
 
     def _arrived(self, widget: object, content: object, buffers: object) -> None:
         match content:
@@ -155,7 +173,9 @@ class ProgramWidget(ClosingWidget):
     # ---- in a notebook
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, object], dict[str, object]]:
-        """Return the live view, with a still picture for where no script runs, and text."""
+        """Return the live view, with a still picture for where no script runs; of what is over HTML alone; and text."""
+        if self._ended:
+            return self._over(), {}
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         data["text/html"] = f"{self.to_html()}<p>{LIVE}</p>"
@@ -166,5 +186,7 @@ class ProgramWidget(ClosingWidget):
         """Show it in a cell."""
         data, metadata = self._repr_mimebundle_()
         display = f"atops-{token_hex(8)}"
-        self._displays.append(display)
         publish(data, display, metadata)
+        self._displays.append(display)
+        if self._ended:  # meanwhile
+            self._end()

@@ -122,6 +122,9 @@ class Scheduler(ProgramWidget):
     def _still(self) -> str:
         return still(self._state, self.stepper.drawing)
 
+    def _corner(self) -> str:
+        return "the run is over" if super()._corner() == "live" and self._state["over"] else super()._corner()
+
     # ---- the page
 
     def _changed(self) -> None:
