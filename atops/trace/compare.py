@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from atops.base.trace.records import Status, Trace, TraceRecord
-from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns, shortened
 
 __all__ = ("Comparison", "Pair", "What", "compare", "told")
 
@@ -175,8 +175,8 @@ def told(record: TraceRecord, trace: Trace) -> str:
     """Return a command in words: stream, kind, name, bytes, when and for how long, and how it ended."""
     _, stream, *_ = _key(record, trace)
     first = min((each.submitted_ns for each in trace.records), default=0)
-    parts = [f"{printable(stream)}: {KIND_NAMES[record.kind]}"]
-    parts += [printable(record.name)] if record.name else []
+    parts = [f"{shortened(stream)}: {KIND_NAMES[record.kind]}"]
+    parts += [shortened(record.name)] if record.name else []
     parts += [format_bytes(record.bytes)] if record.bytes else []
     parts.append(f"at {format_ns(record.started_ns - first)}")
     parts += [f"for {format_ns(record.duration_ns)}"] if record.duration_ns else []

@@ -8,12 +8,13 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
 from atops.trace.summary import Row, Summary, interval, rows, summary
-from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable, shortened
 
 __all__ = ("GLYPHS", "describe", "render_text", "sentence")
 
@@ -87,7 +88,7 @@ def render_text(
             lines.append(_device(device, names))
         glyphs, text = _cells(row, known.first_ns, known.span_ns, cells)
         used.update(glyphs)
-        lines.append(f"  {_fit(row.label, margin - 3):<{margin - 3}} {_paint(glyphs, text, colour)}".rstrip())
+        lines.append(f"  {shortened(row.label, margin - 3):<{margin - 3}} {_paint(glyphs, text, colour)}".rstrip())
     if len(all_rows) > len(shown):
         lines.append(f"  and {len(all_rows) - len(shown)} more lines")
     legend = [f"{glyph} {KIND_NAMES[kind]}" for kind, glyph in GLYPHS.items() if glyph in used]
@@ -95,7 +96,7 @@ def render_text(
     lines += _wrap("legend: ", legend, width)
     lines += _wrap("", _figures(known), width) if figures else []
     for name in sorted({record.name for record in records} & set(names.notes)):
-        lines += _wrap(f"{printable(name)}: ", [printable(names.notes[name])], width)
+        lines += _wrap(f"{shortened(name)}: ", [printable(names.notes[name])], width)
     return "\n".join(lines)
 
 
@@ -104,7 +105,7 @@ def describe(
 ) -> str:
     """Tell a trace in sentences, a line for each record in its stream's order, at most `limit` of them.
 
-    Times count from `origin_ns`, by default from the first beginning.
+    Times count from `origin_ns`, by default from the first beginning. Long names are shortened.
     """
     names = names or TraceNames()
     if not records:
@@ -114,23 +115,25 @@ def describe(
     left = limit
     for row in rows(records, names):
         count = f"{len(row.records)} record{'s' if len(row.records) != 1 else ''}"
-        lines.append(f"{_device(row.device, names).capitalize()}, {printable(row.label)}: {count}.")
+        lines.append(f"{_device(row.device, names).capitalize()}, {shortened(row.label)}: {count}.")
         first = figures.first_ns if origin_ns is None else origin_ns
-        lines += [sentence(record, first, names) for record in row.records[: max(0, left)]]
+        starts = sorted({interval(record)[0] for record in row.records})
+        apart = min((later - at for at, later in pairwise(starts)), default=0)
+        lines += [sentence(record, first, names, apart) for record in row.records[: max(0, left)]]
         left -= len(row.records)
     if left < 0:
         lines.append(f"{-left} more records are left out.")
     return "\n".join(lines)
 
 
-def sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
-    """Tell one record in a line, indented by two; times count from `first`."""
+def sentence(record: TraceRecord, first: int, names: TraceNames, apart: int = 0) -> str:
+    """Tell one record in a line, indented by two; times count from `first`, and are told from those `apart` away."""
     start, end = interval(record)
     parts = [f"  {KIND_NAMES[record.kind]}"]
-    parts += [f" {printable(record.name)}"] if record.name else []
+    parts += [f" {shortened(record.name)}"] if record.name else []
     parts += [f" [{printable(note)}]"] if (note := names.notes.get(record.name)) else []
     parts += [f", {format_bytes(record.bytes)}"] if record.bytes else []
-    parts.append(f", at {format_ns(start - first)}" + (f" for {format_ns(end - start)}" if end > start else ""))
+    parts.append(f", at {format_ns(start - first, apart)}" + (f" for {format_ns(end - start)}" if end > start else ""))
     parts += [f", satisfied by number {record.cause}"] if record.cause >= 0 else []
     parts += [f", {record.status.name.lower()}"] if record.status is not Status.DONE else []
     return "".join(parts) + f" (number {record.seq})"
@@ -145,13 +148,15 @@ def _axis(span: int, cells: int, shift: int) -> tuple[str, str]:
     while step * cells < 11 * max(span, 1):  # a label and the space after it take 11 columns
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
     labels, ruler = [" "] * cells, ["-"] * cells
+    free = 0  # the first column that no label takes, nor the space behind it
     for at in range(-(-shift // step) * step, shift + span + 1, step):
         column = (at - shift) * cells // span if span else 0
         if column < cells:
             ruler[column] = "+"
-            text = format_ns(at) if at else "0"
-            if column + len(text) <= cells:
+            text = format_ns(at, step) if at else "0"
+            if free <= column <= cells - len(text):
                 labels[column : column + len(text)] = text
+                free = column + len(text) + 1
     return "".join(labels).rstrip(), "".join(ruler)
 
 
@@ -217,12 +222,7 @@ def _figures(figures: Summary) -> list[str]:
 
 
 def _device(device: int, names: TraceNames) -> str:
-    return printable(names.devices.get(device) or ("host" if device < 0 else f"device {device}"))
-
-
-def _fit(label: str, room: int) -> str:
-    label = printable(label)
-    return label if len(label) <= room else label[: room - 1] + "~"
+    return shortened(names.devices.get(device) or ("host" if device < 0 else f"device {device}"))
 
 
 def _wrap(head: str, parts: Sequence[str], width: int) -> list[str]:

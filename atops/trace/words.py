@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = (
     "KIND_NAMES", "Table", "bytes_of", "format_bytes", "format_ns", "percent", "printable", "race_sentence",
-    "race_text", "races_text", "report", "side_words", "tables", "totals",
+    "race_text", "races_text", "report", "shortened", "side_words", "tables", "totals",
 )  # fmt: skip
 
 MOST_ROWS: Final = 40  # of a table as text
+LONGEST: Final = 60  # letters of a name
 MOST_RANGES: Final = 4  # of a race
 MOST_RACES: Final = 100  # as text
 HELD: Final = frozenset({Kind.ALLOC, Kind.FREE})  # their bytes are held or given back, and not moved
@@ -50,12 +51,17 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def format_ns(ns: int) -> str:
-    """Return a time with three digits and its unit: 0 ns, 1.5 µs, 20 ms, 3.25 s."""
+def format_ns(ns: int, apart: int = 0) -> str:
+    """Return a time with three digits and its unit: 0 ns, 1.5 µs, 20 ms, 3.25 s.
+
+    With `apart` it has as many digits as tell it from another one so many nanoseconds away: 3.01234 s.
+    """
     for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
         value = ns / scale
-        if abs(value) >= 0.9995:  # which is 1 with three digits
-            digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+        digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+        if 0 < apart <= scale:
+            digits = max(digits, len(str(scale // apart)))
+        if abs(round(value, digits)) >= 1:
             text = f"{value:.{digits}f}"
             return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
     return f"{ns} ns"
@@ -74,6 +80,12 @@ def format_bytes(size: int) -> str:
 def printable(text: str) -> str:
     """Return text that cannot move the cursor or break a line, whatever a kernel or stream is called."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def shortened(name: str, room: int = LONGEST) -> str:
+    """Return a name as printable text of at most `room` letters: what is left out lies in the middle."""
+    name = printable(name)
+    return name if len(name) <= room else f"{name[: room // 2]}~{name[len(name) - (room - 1) // 2 :]}"
 
 
 def percent(part: int, whole: int) -> str:

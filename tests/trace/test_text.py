@@ -12,7 +12,8 @@ from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
 from atops.trace.summary import summary
 from atops.trace.text import GLYPHS, describe, render_text
-from atops.trace.words import format_bytes, format_ns
+from atops.trace.words import format_bytes, format_ns, shortened
+from tests.every import every
 from tests.runtime.trace_records import free_records, record
 
 US = 1000
@@ -153,6 +154,43 @@ def test_sentences_tell_the_same_story() -> None:
 def test_times_are_short(ns: int, text: str) -> None:
     """Times have about three digits and a unit."""
     assert format_ns(ns) == text
+
+
+@every("ns, apart, text", [
+    (3_012_345_678, 0, "3.01 s"), (3_012_345_678, 10**6, "3.0123 s"), (3_012_345_678, 1, "3.012345678 s"),
+    (3_010_000_000, 1000, "3.01 s"), (1500, 10**9, "1.5 µs"), (999_999_999, 10**6, "1 s"),
+    (1_500, 1_000, "1.5 µs"), (2_500, 1_000, "2.5 µs"),
+    (999_999_999, 1, "999.999999 ms"),
+    (999_600_000, 100_000, "999.6 ms"), (0, 1, "0 ns"), (-2_000_500, 500, "-2.0005 ms"),
+])  # fmt: skip
+def test_times_have_the_digits_that_tell_them_apart(ns: int, apart: int, text: str) -> None:
+    """As many as another one that is `apart` away takes, and three at least."""
+    assert format_ns(ns, apart) == text
+
+
+def test_ticks_and_sentences_late_in_a_run_tell_neighbours_apart() -> None:
+    """Moments seconds from the origin differ in text as they do in nanoseconds; no label covers another one."""
+    starts = [3_012_000_000 + 350 * US * at for at in range(9)]
+    late = [record(number, Kind.FILL, at, at + 10) for number, at in enumerate(starts)]
+    for width in (40, 73, 100, 200):
+        head = render_text(late, width, colour=False, origin_ns=0).splitlines()[0]
+        ticks = [each.strip() for each in re.split(r"(?<= s)", head) if each.strip()]
+        assert all(re.fullmatch(r"3\.0\d+ s", each) for each in ticks) and len(set(ticks)) == len(ticks) > 1
+    moments = re.findall(r", at (\S+ s)", describe(late, origin_ns=0))
+    assert moments[:2] == ["3.012 s", "3.0124 s"] and len(set(moments)) == 9
+    nearly = [record(0, Kind.FILL, 0, 5), record(1, Kind.FILL, 3_012_345_678, 3_012_345_679)]
+    assert ", at 3.01 s" in describe(nearly)
+
+
+def test_long_names_are_shortened_in_the_middle() -> None:
+    """A stream, a device or a kernel of 600 letters takes no more than a line; both of its ends are there."""
+    name = "begin" + "x" * 600 + "end"
+    names = TraceNames(streams={(0, 2): name}, devices={0: name})
+    records = [each._replace(name=name) if each.kind is Kind.LAUNCH else each for each in pipeline()]
+    for text in (render_text(records, 100, colour=False, names=names), describe(records, names=names)):
+        assert max(map(len, text.splitlines())) <= 160
+        assert re.search(r"\bbeginx+~x+end\b", text)
+    assert shortened("abcdefgh", 5) == "ab~gh" and shortened("abcde", 5) == "abcde"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import chain, count, pairwise
-from math import ceil, log10
 from typing import Final, TypeAlias
 
 from atops.trace.words import format_ns
@@ -167,20 +166,11 @@ def moments_told(moments: list[int]) -> list[str]:
     step = min((later - at for at, later in pairwise(moments)), default=0)
     full, told = 0, []
     for at in moments:
-        whole, far = _moment(at, step), f"+{_moment(at - full, step)}"
+        whole, far = format_ns(at, step) if at else "0", f"+{format_ns(at - full, step)}"
         text = far if len(whole) > LONG and len(far) < len(whole) else whole
         full = at if text == whole else full
         told.append(text)
     return told
-
-
-def _moment(at: int, step: int) -> str:
-    for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if step > 0 and abs(at) >= scale:
-            digits = max(0, ceil(log10(scale / step) - 1e-9))
-            text = f"{at / scale:.{digits}f}"
-            return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
-    return format_ns(at) if at else "0"
 
 
 def _place(x: float, y: float, width: float, height: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from atops.base.trace.records import Kind, TraceRecord
 from atops.device.call_site import file_shown
-from atops.trace.words import KIND_NAMES, format_bytes, format_ns
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns, shortened
 from atops_widgets.feed.columns import Column, Ranges
 from atops_widgets.feed.feed import NOTHING, Feed
 from atops_widgets.feed.links import line_of
@@ -201,7 +201,7 @@ class Words:
         again = "reused a kept range" if history["again"][row] else "allocated"
         since = f"{again} at {self._moment(value['born_ns'])}" + (f" by {line}" if line else ", source line not known")
         stream = self.feed.names.streams.get((value["device"], value["stream"])) or str(value["stream"])
-        parts.append(since + (f", for stream {stream}" if value["stream"] >= 0 else ""))
+        parts.append(since + (f", for stream {shortened(stream)}" if value["stream"] >= 0 else ""))
         if value["died_ns"] == NEVER:
             parts.append("it is live")
         else:

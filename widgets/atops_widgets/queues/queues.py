@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from atops.base.trace.records import Kind, Status
 from atops.trace.text import GLYPHS
-from atops.trace.words import KIND_NAMES, printable
+from atops.trace.words import KIND_NAMES, printable, shortened
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Told, Window
 from atops_widgets.drawing.svg import Drawing
@@ -67,8 +67,7 @@ def _tell(scene: Scene, width: int) -> str:
     tokens = groupby(scene.rows("row", "position", "kind", "state", "status"), key=itemgetter("row"))
     queues = {row: list(own) for row, own in tokens}
     for number, row in enumerate(told["rows"]):
-        label = printable(row["label"])
-        label = label if len(label) <= margin else f"{label[: margin - 1]}~"
+        label = shortened(row["label"], margin)
         lines.append(f"{label:<{margin}} {_line(row, queues.get(number, []), width - margin - 1)}")
         for text in (row["reason"], row["failure"] and f"! {row['failure']}"):
             text = printable(text)
