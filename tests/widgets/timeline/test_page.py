@@ -92,6 +92,24 @@ def test_a_click_selects_in_all_widgets(host: Host) -> None:
     assert feed.selection.seq == -1
 
 
+def test_numbers_in_the_sentence_select(host: Host) -> None:
+    """What was waited for is a button, by pointer and by keys; it reads as before, and keys go on in the picture."""
+    shown = host.show(Timeline(double_buffering()))
+    shown.until("view.rects.length > 0")
+    for key in (None, "Enter", "Space"):
+        shown.get("view.select(11)")
+        shown.until("view.scene.marks.seq === 11 && view.say.textContent.includes('waited for 10, 4, 9, 3, 8;')")
+        buttons = shown.get("[...view.say.querySelectorAll('button')].map((each) => each.textContent)")
+        assert buttons[:5] == ["10", "4", "9", "3", "8"]
+        if key is None:
+            host.thread.call(host.page.locator(f"{shown.selector} .atops-say button").first.click)
+        else:
+            shown.press("Tab")
+            host.thread.call(host.page.keyboard.press, key)
+        shown.until("view.scene.marks.seq === 10 && view.say.textContent.includes('(number 10)')")
+        assert shown.get("view.say.ariaLive") == "polite" and shown.get("document.activeElement === view.canvas")
+
+
 def test_keys_reach_everything(host: Host) -> None:
     """Stepping, zooming, panning, showing everything, and the time cursor work from the keyboard."""
     widget = Timeline(double_buffering())

@@ -339,7 +339,8 @@ function draw(view, c) {
   const {now, marks} = view;
   const cell = chosenOf(view);
   const own = marks.seq === now.launch;
-  if (marks.seq < 0 || own) view.tell((cell ? words(view, cell) : "") + now.say.replace(/\.$/, (own && view.linked()) || "."));
+  const linked = own ? view.linked() : [], said = linked.join("") ? [now.say.replace(/\.$/, ""), ...linked] : [now.say];
+  if (marks.seq < 0 || own) view.tell(cell ? words(view, cell) : "", ...said);
   Object.assign(view.range, {min: view.from, max: now.steps});
   view.range.value = now.step;
   view.scene.note = now.steps ? `step ${now.step.toLocaleString("en")} of ${now.steps.toLocaleString("en")}` : "";

@@ -302,28 +302,36 @@ class View {
     const {seq, text} = this.marks;
     this.redraw();
     if (seq < 0) this.tell(this.scene?.say || "");
-    else this.tell((text || this.spec.tell?.(this, seq) || `number ${seq}`) + this.linked());
+    else this.tell(text || this.spec.tell?.(this, seq) || `number ${seq}`, ...this.linked());
   }
 
-  // Where the selected operation comes from, what it waited for and what waits for it.
+  // Where the selected operation comes from, what it waited for and what waits for it: texts and numbers.
   linked() {
     const {before, after, place, seq} = this.marks;
     const raced = (this.scene?.races || []).filter((race) => seq >= 0 && race.slice(0, 2).includes(seq));
     // What the host did has numbers from 2 ** 40 on; the text tells of it.
     const list = (what, all) => {
       const seqs = all.filter((each) => Math.max(each, seq) < 2 ** 40), more = seqs.length - 6;
-      return seqs.length ? what + seqs.slice(0, 6).join(", ") + (more > 0 ? ` and ${more} more` : "") : "";
+      return [...seqs.slice(0, 6).flatMap((each, i) => [i ? ", " : what, each]), more > 0 ? ` and ${more} more` : ""];
     };
-    return (place && `; enqueued at ${place}`) + list("; waited for ", before) + list("; awaited by ", after) +
-      raced.slice(0, 3).map((race) => `; ${race[2]}`).join("") +
-      (raced.length > 3 ? `; and ${raced.length - 3} more races` : "");
+    return [
+      place && `; enqueued at ${place}`, ...list("; waited for ", before), ...list("; awaited by ", after),
+      ...raced.slice(0, 3).map((race) => `; ${race[2]}`), raced.length > 3 ? `; and ${raced.length - 3} more races` : "",
+    ];
   }
 
-  // A screen reader is told of what the user did here just now, not of every frame, nor by all widgets at once.
-  tell(text) {
-    if (this.say.textContent === text) return;
+  // A screen reader is told of what the user did here just now, not of every frame, nor by all widgets at once. Numbers of
+  // operations select these; the canvas takes the focus of one that goes.
+  tell(...parts) {
+    if (this.say.textContent === parts.join("")) return;
     this.say.ariaLive = performance.now() - this.acted < TOLD_MS ? "polite" : "off";
-    this.say.textContent = text;
+    if (this.say.matches(":focus-within")) this.canvas.focus();
+    this.say.replaceChildren(...parts.map((part) => {
+      if (typeof part === "string") return part;
+      const made = node("button", {type: "button"}, part);
+      made.onclick = () => this.select(part);
+      return made;
+    }));
   }
 
   // ---- drawing

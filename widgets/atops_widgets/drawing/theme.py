@@ -135,6 +135,7 @@ border-radius:4px;padding:1px 6px;min-height:24px}
 .atops canvas{display:block;width:100%;touch-action:pan-y}
 .atops-note{color:var(--quiet);margin-left:auto}
 .atops-say{margin:4px 0 0;min-height:1.4em;overflow-wrap:anywhere}
+.atops-say button{border:0;background:none;padding:0;min-height:0;text-decoration:underline}
 .atops-legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:4px 0 0;padding:0;list-style:none}
 .atops-legend li{display:flex;align-items:center;gap:5px}
 .atops details{margin-top:4px}
