@@ -28,6 +28,7 @@ from atops.base.errors import (
     LaunchFailure,
     LaunchOutOfResources,
     OutOfMemory,
+    StreamAborted,
 )
 from atops.base.log_fields import message_of
 from atops.device.call_site import file_shown
@@ -60,7 +61,7 @@ KINDS: dict[int, type[AtopsError]] = {
 }  # fmt: skip
 
 
-ENDED = 9  # Fault::process_ended
+STOPPED, ENDED = 7, 9  # Fault::stopped, Fault::process_ended
 
 
 class NativeLoaded(Protocol):
@@ -328,24 +329,20 @@ class NativeBlock(Block):
         """End the grid with what a thread did wrong."""
         grid = self.grid
         kind = KINDS.get(fault)
-        if grid.error is not None:
-            return  # it was stopped, and the grid knows why
+        if grid.error is not None:  # it was stopped, and the grid knows why, but not where
+            if fault == STOPPED and type(grid.error) is StreamAborted and (where := self._where(run)):
+                at = f"thread {_shown(run.fault_thread)} of block {_shown(run.fault_block)} was at {where}"
+                grid.error = StreamAborted(f"{grid.error}: {at}")
+            return
         if fault == ENDED:
             return grid.stop(LaunchFailure(f"kernel {grid.name}: {_end_of(run)}"))
         if kind is None:
             kind, run.told.contents.text = LaunchFailure, b"stopped by a signal"
         block, thread = _index(run.fault_block), _index(run.fault_thread)
         told = run.told.contents
-        where = f"{told.file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
-        if run.fault_where:
-            assert self._watching is not None, "it ran"
-            if (site := self._watching.place(run.fault_where)) is not None:
-                where = f"{file_shown(site.path)}:{site.line}"
-        elif run.fault_pc:
-            assert self._plan is not None, "it ran"
-            where = self._plan.loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
+        where = self._where(run)
         said = told.text.decode("utf-8", "replace")
-        subject = f"thread ({','.join(map(str, thread))}) of block ({','.join(map(str, block))}) of kernel {grid.name}"
+        subject = f"thread {_shown(run.fault_thread)} of block {_shown(run.fault_block)} of kernel {grid.name}"
         if said == "access":
             said = self._access(run)
         elif kind is IllegalAddress and (said == "address" or (run.fault_bytes and not run.fault_where)):
@@ -359,6 +356,19 @@ class NativeBlock(Block):
         failure = _failure(kind, text)
         failure.block, failure.thread = block, thread
         grid.stop(failure)
+
+    def _where(self, run: Run) -> str:
+        """Return file and line of what a thread did; "" where they are not known."""
+        told = run.told.contents
+        where = f"{told.file.decode('utf-8', 'replace')}:{run.fault_line}" if run.fault_line else ""
+        if run.fault_where:
+            assert self._watching is not None, "it ran"
+            site = self._watching.place(run.fault_where)
+            return where if site is None else f"{file_shown(site.path)}:{site.line}"
+        if run.fault_pc:
+            assert self._plan is not None, "it ran"
+            where = self._plan.loaded.module.line_of([run.fault_pc, *run.fault_callers]) or where
+        return where
 
     def _address(self, run: Run, said: str) -> str:
         """Say what lies at an address."""
@@ -569,6 +579,10 @@ def _used(memory: Scratch, end: int) -> None:
 def _range(allocation: Allocation) -> tuple[int, int]:
     low = allocation.host_address
     return low, low + allocation.size
+
+
+def _shown(dim: Dim) -> str:
+    return f"({dim.x},{dim.y},{dim.z})"
 
 
 def _index(dim: Dim) -> tuple[int, int, int]:
