@@ -34,7 +34,12 @@ _PROBE = re.compile(r"\b__has_(?:include(?:_next)?|embed)(?:__)?\b(?P<rest>[^\n]
 _PROBED = re.compile(rf"{_SKIP}\({_SKIP}(?:\"(?P<quoted>[^\"\n]*)\"|<(?P<angled>[^>\n]*)>)", re.S)
 _ASKED = re.compile(r"(?:\bdefined[ \t]*\(?|#[ \t]*(?:ifn?|elifn?)def)[ \t]*$")
 _MARKER = re.compile(r'^# \d+ "((?:\\.|[^"\\\n])*)"[ \d]*$', re.MULTILINE)
-_PRAGMA = re.compile(r"\b(?:GCC|clang)[ \t]+(dependency|system_header|pch_preprocess|section|include_alias)\b")
+_PRAGMA = re.compile(
+    rf"\b(?:GCC|clang)\b{_SKIP}(dependency|system_header|pch_preprocess|section|include_alias)\b", re.S
+)
+_OPERATOR = re.compile(
+    r'\b_Pragma\b(?!\s*\(\s*"(?:once|unroll|GCC unroll|GCC ivdep|GCC diagnostic|clang loop|omp simd)\b[^"\\\n]*"\s*\))'
+)
 _WORD = re.compile(r"(?<![#\w])[A-Za-z_]\w{3,}")
 
 
@@ -49,6 +54,10 @@ def outside(text: str, names: Collection[str], folder: str = "") -> list[tuple[i
     found = [*_named(spliced, names, folder), *_lines(spliced, names), *_probes(spliced, names, folder)]
     found += [
         (each.start(), f"the pragma {each[1]} is not there for programs: {ONLY}") for each in _PRAGMA.finditer(spliced)
+    ]
+    found += [
+        (each.start(), "expected _Pragma of a plain text, of a pragma for loops")
+        for each in _OPERATOR.finditer(spliced)
     ]
     return sorted((spliced.count("\n", 0, at) + bisect_right(ends, at) + 1, message) for at, message in found)
 
@@ -90,6 +99,8 @@ def _probes(text: str, names: Collection[str], folder: str) -> Iterator[tuple[in
         for each in _WORD.finditer(text):
             if "_" in each[0] and each[0] in "__has_include_next":
                 yield each.start(), f"{each[0]} could become a part of __has_include by ##"
+            elif each[0] in "_Pragma":
+                yield each.start(), f"{each[0]} could become a part of _Pragma by ##"
 
 
 def _leaves(folder: str, name: str, names: Collection[str]) -> bool:

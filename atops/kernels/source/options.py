@@ -71,7 +71,7 @@ class _Parsing:
             return self.fail(f"the text of macro '{macro}' has more than one line")
         if text.endswith("\\") or "/*" in text:
             return self.fail(f"the text of macro '{macro}' goes on behind it: {text!r}")
-        if "__has_" in text:
+        if "__has_" in text or "_Pragma" in text:
             return self.fail(f"the text of macro '{macro}' asks for files: {text!r}")
         self.defines[macro] = text.strip() if given else "1"
 

@@ -48,6 +48,11 @@ REFUSED = (
     ("#line 5 NAME", 1, LINES),
     ('*/ #line 5 "FILE"', 1, LINES),
     ('#pragma GCC dependency "FILE"', 1, "pragma dependency"),
+    ('#pragma GCC/**/dependency "FILE"', 1, "pragma dependency"),
+    ('#pragma GCC/**/pch_preprocess "FILE"', 1, "pragma pch_preprocess"),
+    ('\n_Pragma("\\x47CC dependency \\"FILE\\"")', 2, "expected _Pragma"),
+    ('#define P(x) _Pragma(#x)\nP(GCC dependency "FILE")', 1, "expected _Pragma"),
+    ("#define J(a, b) a##b\nJ(_, Pragma)(NAME)", 2, "could become a part of _Pragma"),
     ("#pragma GCC system_header", 1, "pragma system_header"),
 )
 # What the compiler is given, and how it is refused; FILE holds the words "secret word".
@@ -74,8 +79,10 @@ COMPILED = (
 )
 OPTIONS = (["-o/tmp/x"], ["-include", "FILE"], ["-I/etc"], ["-fplugin=FILE"], ["@FILE"], ["-Wl,-x"], ["-B/tmp"],
            ["-march=native -oFILE"], ["-DA B=1"], ['-DA=1\n#include "FILE"'], ["-DA(x)=1"], ["-DA\0=1"],
-           ["-DA=1 /*"], ["-DA=1\\"], ["-DA=__has_include"])  # fmt: skip
+           ["-DA=1 /*"], ["-DA=1\\"], ["-DA=__has_include"],
+           ["-D_A=_Pragma(NAME)"])  # fmt: skip
 RIGHT = (
+    '#define U _Pragma("GCC unroll 4")\n#define L _Pragma("unroll")\n',
     "#include <cmath>\n#if __has_include(<cmath>) && defined(__has_include)\n#line 7\n#endif\n",
     '#ifdef __has_include\n#line 3 "t.tops"\n#endif\n',
     '#define J(a, b) a##b\nint next, include;\n__attribute__((aligned(16), used)) int J(has, _it) = 1;\n',
