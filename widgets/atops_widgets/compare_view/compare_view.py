@@ -113,7 +113,7 @@ class Compare:
         """Say what the ends of the commands do not tell where choices differ; empty where something else differs."""
         if self.comparison.first is not None or not self.choices:
             return ""
-        return "; the choices differ: what ran meanwhile may have met memory in another order"
+        return "; the choices differ: something else came in another order, such as tasks or threads of a kernel"
 
     def _table(self) -> str:
         """Return the commands where they differ, and some around; empty where they do not."""
