@@ -215,7 +215,7 @@ def kept(key: str) -> Kept | None:
         return None  # what it leads to may be written by others
     try:
         digest, _, notes = path.with_suffix(".sum").read_text().partition("\n")
-        if _digest(path.read_bytes(), notes) != digest:
+        if _digest(key, path.read_bytes(), notes) != digest:
             return None
         os.utime(path)  # it is used now
         return Kept(path, notes)
@@ -230,7 +230,7 @@ def keep(key: str, made: Path, notes: str = "") -> Path:
     """
     size = _most_bytes()
     path, data = cache_folder() / f"{key}.so", made.read_bytes()
-    about = f"{_digest(data, notes)}\n{notes}".encode()
+    about = f"{_digest(key, data, notes)}\n{notes}".encode()
     for target, content in ((path, data), (path.with_suffix(".sum"), about)):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
@@ -283,5 +283,6 @@ def _trim(folder: Path, size: int) -> None:
         total -= sizes[key]
 
 
-def _digest(data: bytes, notes: str) -> str:
-    return hashlib.sha256(hashlib.sha256(data).digest() + notes.encode()).hexdigest()
+def _digest(key: str, data: bytes, notes: str) -> str:
+    """Return the digest of a result under its key: under another one it is none."""
+    return key_of([key, data, notes])

@@ -37,6 +37,12 @@ _MARKER = re.compile(r'^# \d+ "((?:\\.|[^"\\\n])*)"[ \d]*$', re.MULTILINE)
 _PRAGMA = re.compile(
     rf"\b(?:GCC|clang)\b{_SKIP}(dependency|system_header|pch_preprocess|section|include_alias)\b", re.S
 )
+# Of the compilers' own: for loops, for warnings, for how code is made. No function gets another one's name.
+_ALLOWED = "unroll|ivdep|diagnostic|warning|error|loop|fp|optimize|target|push_options|pop_options|visibility"
+_REFUSED = re.compile(
+    rf"(?:#|%:){_SKIP}pragma\b{_SKIP}(?:(?:GCC|clang)\b{_SKIP}(?!(?:{_ALLOWED})\b)(\w+)|(redefine_extname|weak)\b)",
+    re.S,
+)
 _OPERATOR = re.compile(
     r'\b_Pragma\b(?!\s*\(\s*"(?:once|unroll|GCC unroll|GCC ivdep|GCC diagnostic|clang loop|omp simd)\b[^"\\\n]*"\s*\))'
 )
@@ -54,6 +60,10 @@ def outside(text: str, names: Collection[str], folder: str = "") -> list[tuple[i
     found = [*_named(spliced, names, folder), *_lines(spliced, names), *_probes(spliced, names, folder)]
     found += [
         (each.start(), f"the pragma {each[1]} is not there for programs: {ONLY}") for each in _PRAGMA.finditer(spliced)
+    ]
+    found += [
+        (each.start(), f"the pragma {each[1] or each[2]} is not there for programs")
+        for each in _REFUSED.finditer(spliced) if not _PRAGMA.search(each[0])
     ]
     found += [
         (each.start(), "expected _Pragma of a plain text, of a pragma for loops")

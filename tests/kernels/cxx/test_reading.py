@@ -54,6 +54,8 @@ REFUSED = (
     ('#define P(x) _Pragma(#x)\nP(GCC dependency "FILE")', 1, "expected _Pragma"),
     ("#define J(a, b) a##b\nJ(_, Pragma)(NAME)", 2, "could become a part of _Pragma"),
     ("#pragma GCC system_header", 1, "pragma system_header"),
+    ('#pragma clang attribute push(__attribute__((section(".init_array"))), apply_to=any)', 1, "pragma attribute"),
+    ("%: pragma/**/redefine_extname getpid system", 1, "pragma redefine_extname"),
 )
 # What the compiler is given, and how it is refused; FILE holds the words "secret word".
 COMPILED = (
@@ -137,6 +139,9 @@ def test_what_is_kept_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.Mon
     path = keep("key", made, "notes")
     assert path.stat().st_mode & 0o077 == 0 and path.parent.stat().st_mode & 0o077 == 0
     assert kept("key") == (path, "notes") and sorted(os.listdir(path.parent)) == ["key.so", "key.sum"]
+    for suffix in (".so", ".sum"):
+        path.with_name("other").with_suffix(suffix).write_bytes(path.with_suffix(suffix).read_bytes())
+    assert kept("other") is None  # of another key
     path.write_bytes(b"other")
     assert kept("key") is None
     path.unlink()
