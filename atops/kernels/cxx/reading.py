@@ -6,6 +6,7 @@ second knows names that macros make; only the first can keep a text from finding
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -170,6 +171,10 @@ class Texts:
                     written[header.text] = path
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
                 raise InvalidValue(f"headers: {header.name!r} is a text, or lies below one, and a folder") from None
+            except (OSError, ValueError) as error:  # a ValueError: of a null character
+                if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+                    raise
+                raise InvalidValue(f"headers: {header.name[:60]!r} can be the name of no file") from None
 
     @property
     def names(self) -> list[str]:

@@ -97,6 +97,9 @@ def test_names_of_headers(tmp_path: Path) -> None:
     for nth, wrong in enumerate(({"a": "1", "a/b.h": "2"}, {"a/b.h": "1", "a": "2"}, {"a/b.h": "1", "a": "1"})):
         with pytest.raises(InvalidValue, match="headers: 'a"):
             Texts(source, wrong, tmp_path / str(nth))
+    for wrong in ("a\0b", "a" * 5000):
+        with pytest.raises(InvalidValue, match=r"headers: 'a.* can be the name of no file"):
+            Texts(source, {wrong: ""}, tmp_path / "wrong")
 
 
 @pytest.mark.slow
