@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from atops_widgets import Explorer, Scheduler
-from tests.widgets.host import BrowserThread
+from tests.widgets.host import BrowserThread, Shown
 from tests.widgets.jupyter_server import Notebook, Server
 
 pytestmark = pytest.mark.slow
@@ -51,8 +51,8 @@ def test_they_work_in_a_notebook(notebook: Notebook) -> None:
     notebook.focus("[data-testid=atops-scheduler] canvas")
     notebook.press("x")
     view.until("view.run.failure && !view.scene.found.on")
-    explorer = notebook.shown(Explorer)
-    explorer.until("view.runs?.length > 0 && view.rects.some((rect) => rect.trail)")
+    explorer = Shown(notebook, None, f"section.atops[aria-label='{Explorer.label}']")  # of HTML: the check is over
+    explorer.until("view?.runs?.length > 0 && view.rects.some((rect) => rect.trail)")
     for label in ("Races", "Comparison"):
         notebook.until(f"() => document.querySelector('section[aria-label={label}] svg')")
     notebook.save()
