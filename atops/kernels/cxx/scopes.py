@@ -5,7 +5,7 @@ Each use of the former becomes a call that finds the memory. The latter is from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from atops.kernels.cxx.declarations import Declarations
@@ -19,9 +19,8 @@ _GOES_ON = (",", "{", "else")
 
 
 class _Hidden(NamedTuple):
-    """A name, and the places from its declaration to the end of its scope."""
+    """The places from the declaration of a name to the end of its scope."""
 
-    name: str
     start: int
     end: int
 
@@ -31,24 +30,32 @@ class Scopes(Declarations):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hidden: list[_Hidden] = []
+        self._hidden: dict[str, list[_Hidden]] = {}  # by name
 
     def hide(self, place: int, at_top: bool) -> None:
-        """Note that the name at a place is declared there."""
-        self._hidden.append(_Hidden(self._text(place), place, self._end_of_scope(place, at_top)))
+        """Note that the name at a place is declared there. Places only grow: what has ended before it is dropped."""
+        scope = _Hidden(place, self._end_of_scope(place, at_top))
+        self._hidden = self._left(lambda each: each if place < each.end else None)
+        self._hidden.setdefault(self._text(place), []).append(scope)
 
     def hides(self, place: int) -> bool:
         """Whether the name at a place is one that was declared in a scope that is still open."""
-        return any(each.name == self._text(place) and each.start <= place < each.end for each in self._hidden)
+        return any(each.start <= place < each.end for each in self._hidden.get(self._text(place), ()))
 
     def _carry_over(self, before: int) -> None:
         """Take scopes along that are open at the end of a part of so many tokens: a text may be included in them."""
-        end = self._end(0, False)
-        self._hidden = [_Hidden(each.name, 0, end) for each in self._hidden if each.end >= before]
+        scope = _Hidden(0, self._end(0, False))
+        self._hidden = self._left(lambda each: scope if each.end >= before else None)
 
-    def _within(self, place: int) -> list[_Hidden]:
+    def _within(self, place: int) -> dict[str, list[_Hidden]]:
         """Return what is hidden at a place, for tokens from there that are looked at by themselves."""
-        return [_Hidden(each.name, 0, len(self.given)) for each in self._hidden if each.start <= place < each.end]
+        scope = _Hidden(0, len(self.given))
+        return self._left(lambda each: scope if each.start <= place < each.end else None)
+
+    def _left(self, taken: Callable[[_Hidden], _Hidden | None]) -> dict[str, list[_Hidden]]:
+        """Return what is taken of the scopes of each name."""
+        found = {name: [*filter(None, map(taken, scopes))] for name, scopes in self._hidden.items()}
+        return {name: scopes for name, scopes in found.items() if scopes}
 
     def _end_of_scope(self, place: int, at_top: bool) -> int:
         """Return where the scope ends in which the name at a place is declared."""

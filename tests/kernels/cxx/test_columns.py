@@ -1,12 +1,16 @@
-"""Diagnostics have the columns of the program's own lines, whatever stood there for the compiler."""
+"""Diagnostics have the columns of the program's own lines, whatever stood there before; what rewriting costs."""
 
 from __future__ import annotations
+
+import sys
+from itertools import count
 
 import pytest
 
 from atops import kernels as k
 from atops.errors import CompilationError
 from atops.kernels.cxx.columns import Columns
+from atops.kernels.cxx.rewrite import rewrite
 from tests.every import every
 
 LINES = (  # each names at its end what is nowhere declared; the last has nothing on its line
@@ -58,3 +62,21 @@ GIVEN = """# 1 "f.tops"
 def test_a_column(line: int, byte: int, original: str, said: str, column: int) -> None:
     """Of what the program has there; none where it has nothing for it."""
     assert Columns(GIVEN).column("f.tops", line, byte, original, said) == column
+
+
+def test_what_scopes_cost() -> None:
+    """Ten times as many blocks that hide a name are ten times as much work, counted in calls."""
+
+    def calls(blocks: int) -> int:
+        body = "{ float buf = 1; x[0] = buf; } buf[0] = 1;\n" * blocks
+        text = f'# 1 "f.tops"\n__shared__ float buf[16];\n__global__ void f(float *x) {{\n{body}}}\n'
+        counted, before = count(), sys.getprofile()
+        sys.setprofile(lambda frame, event, argument: next(counted) and None)
+        try:
+            made = rewrite(text, ["f.tops"])
+        finally:
+            sys.setprofile(before)
+        assert made.text.count("shared_memory(") == blocks
+        return next(counted)
+
+    assert calls(1000) < 12 * calls(100)
