@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -267,3 +268,81 @@ def test_a_program_that_replaces_the_handlers(does: str) -> None:
                           capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
     told = done.stderr.count("Fatal Python error: Segmentation fault")
     assert (done.stdout, done.returncode, told) == ("so far\n", -11, REPLACING[does]), done.stderr
+
+
+HANDLERS = r"""
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+static char *page;
+static sigjmp_buf back;
+static struct sigaction under;
+static int passed;
+
+static void set(void (*handler)(int, siginfo_t *, void *), int flags) {
+    if (!page) page = (char *)mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sigaction action = {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | flags;
+    sigaction(SIGSEGV, &action, &under);
+}
+
+static void mend(int, siginfo_t *, void *) { mprotect(page, 4096, PROT_READ | PROT_WRITE); }
+static void jump(int, siginfo_t *, void *) { siglongjmp(back, 1); }
+static void leave(int, siginfo_t *, void *) {}
+static void pass(int number, siginfo_t *info, void *state) {
+    ++passed;
+    under.sa_sigaction(number, info, state);
+}
+
+extern "C" {
+void mends() { set(mend, 0); }
+void jumps() { set(jump, 0); }
+void leaves() { set(leave, (int)SA_RESETHAND); }
+void passes() { set(pass, 0); }
+void ignores() { signal(SIGSEGV, SIG_IGN); }
+int store(int times) {
+    passed = 0;
+    for (int each = 0; each < times; ++each) {
+        mprotect(page, 4096, PROT_READ);
+        *(volatile char *)page = 1;
+    }
+    return passed;
+}
+int probe(const volatile char *address) { return sigsetjmp(back, 1) ? -1 : *address; }
+}
+"""
+HANDLED = {  # what a program does, and whether a fault that is no kernel's ends it
+    "mends before": ("host.mends(); run('bad'); assert host.store(2000) == 0; run('bad')", False),
+    "mends after": ("run('bad'); host.mends(); run('bad'); assert host.store(2000) == 0; run('bad')", False),
+    "passes on": (
+        "host.mends(); run('bad'); host.passes(); run('bad'); assert host.store(2000) == 2000; run('bad')", False),
+    "jumps": ("host.jumps(); run('bad'); assert [host.probe(16 * each) for each in range(3)] == [-1] * 3; run('bad')",
+              False),
+    "leaves once": ("host.leaves(); run('bad'); ctypes.string_at(8)", True),
+    "ignores": ("host.ignores(); run('bad'); ctypes.string_at(8)", True),
+    "is sent one": ("run('bad'); signal.raise_signal(signal.SIGSEGV)", True),
+    "is sent one, and tells": (
+        "run('bad'); faulthandler.enable(); run('bad'); signal.raise_signal(signal.SIGSEGV)", True),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of handlers that a program may have."""
+    path = tmp_path_factory.mktemp("handlers") / "handlers.so"
+    done = find_toolchain().run(["-shared", "-fPIC", "-x", "c++", "-o", str(path), "-"], HANDLERS)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.mark.slow
+@every("does", HANDLED)
+def test_a_programs_own_faults(does: str, handlers: Path) -> None:
+    """Its handler has each of them, however often they come; and what it leaves ends the process."""
+    text, ends = HANDLED[does]
+    given = f"{REPLACED}host = ctypes.CDLL({str(handlers)!r})\nhost.probe.argtypes = [ctypes.c_void_p]\n"
+    done = subprocess.run([sys.executable, "-c", f"{given}{text}\nprint('gone on')"],
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert (done.stdout, done.returncode) == (("", -11) if ends else ("gone on\n", 0)), done.stderr

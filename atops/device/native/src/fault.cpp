@@ -32,9 +32,12 @@ constexpr int GUARDED[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, IN
 // taken back with these.
 constexpr int LOOKED_AT[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, INTERRUPT};
 constexpr size_t HANDLER_STACK = 64 << 10;
-constexpr int MOST_TIMES = 1000;  // that one fault is passed on
 
-struct sigaction before[65];  // whose the signals were: theirs is what is no kernel's
+// Whose the signals were: theirs is what is no kernel's. What is found over a handler of ours may pass on to that one, so
+// each that was found has one of its own over it: no two call each other.
+constexpr int LEVELS = 8;
+struct sigaction before[LEVELS][65];
+int levels[65];  // that are taken
 std::mutex installing;
 // The stack of the handlers, of an OS thread that had none.
 struct HandlerStack {
@@ -58,7 +61,6 @@ thread_local int first = -1;
     first = -1;
     new (&installing) std::mutex;  // another thread may have had it
 });
-thread_local bool passing = false;  // a signal on
 thread_local Fault pending = Fault::none;
 thread_local char said[512];
 thread_local bool aborted = false;
@@ -107,45 +109,33 @@ uintptr_t stack_pointer(const ucontext_t *state) {
 // Have a signal do what it does by itself, which ends the process.
 void end_by(int number, const siginfo_t *info) {
     signal(number, SIG_DFL);
-    if (info->si_code <= 0) raise(number);  // a fault of the processor happens again
+    if (info->si_code <= 0 || number == SIGTRAP) raise(number);  // any other fault of the processor happens again
 }
 
-// Whether a fault comes again and again: the handler that was there before was told of each, and does nothing.
-bool comes_again(const siginfo_t *info) {
-    static thread_local const void *last;
-    static thread_local int times;
-    if (info->si_code <= 0 || info->si_addr != last) times = 0;
-    last = info->si_addr;
-    return ++times > MOST_TIMES;
-}
-
-void pass_on(int number, siginfo_t *info, void *state) {
-    const struct sigaction old = before[number];
+// Call who was there before, who may jump away from here.
+void pass_on(int level, int number, siginfo_t *info, void *state) {
+    const struct sigaction old = before[level][number];
     bool fault = number != SIGINT && number != INTERRUPT;
-    // A handler that was installed over this one may itself pass on to this one.
-    if (fault && (passing || comes_again(info))) return end_by(number, info);
-    passing = true;
-    if (old.sa_flags & SA_SIGINFO) {
-        if (old.sa_sigaction) old.sa_sigaction(number, info, state);
-    } else if (old.sa_handler == SIG_DFL) {
+    if (old.sa_handler == SIG_DFL || (old.sa_handler == SIG_IGN && info->si_code > 0)) {  // no fault can be ignored
         if (fault) end_by(number, info);
     } else if (old.sa_handler != SIG_IGN) {
-        old.sa_handler(number);
+        if (old.sa_flags & static_cast<int>(SA_RESETHAND)) signal(number, SIG_DFL);
+        if (old.sa_flags & SA_SIGINFO) old.sa_sigaction(number, info, state);
+        else old.sa_handler(number);
     }
-    passing = false;
 }
 
-void handle(int number, siginfo_t *info, void *context) {
+void handle(int level, int number, siginfo_t *info, void *context) {
     auto *state = static_cast<ucontext_t *>(context);
     Scheduler *own = scheduler_here();
     Fiber *fiber = own ? own->current : nullptr;
     if (number == SIGINT) {  // Python notes it; a kernel in this thread has to come back first
-        pass_on(number, info, context);
+        pass_on(level, number, info, context);
         if (own) own->run->stop = 1;
         if (Run *awaited = awaited_here()) awaited->stop = 1;
     }
     if (!fiber) {
-        if (number != SIGINT) pass_on(number, info, context);
+        if (number != SIGINT) pass_on(level, number, info, context);
         return;
     }
     Run *run = own->run;
@@ -203,6 +193,16 @@ void handle(int number, siginfo_t *info, void *context) {
     land(state, fiber);
 }
 
+using Handler = void (*)(int, siginfo_t *, void *);
+
+template <int level>
+void handle_at(int number, siginfo_t *info, void *context) {
+    handle(level, number, info, context);
+}
+
+constexpr Handler HANDLERS[LEVELS] = {handle_at<0>, handle_at<1>, handle_at<2>, handle_at<3>,
+                                      handle_at<4>, handle_at<5>, handle_at<6>, handle_at<7>};
+
 const char *told_file;
 
 void tell_counter(uintptr_t address) {
@@ -236,23 +236,32 @@ void tell_faults(const char *file) {
 
 namespace {
 
-bool is_ours(int number) {
-    struct sigaction found;
-    return sigaction(number, nullptr, &found) == 0 && found.sa_sigaction == handle;
+bool is_ours(const struct sigaction &found) {
+    for (Handler each : HANDLERS)
+        if (found.sa_sigaction == each) return true;
+    return false;
+}
+
+// Put a handler of ours over what is found: the one that was over it, or the next. Where there is none, it stays.
+void take(int number, const struct sigaction &found, int flags) {
+    std::lock_guard<std::mutex> held(installing);
+    int level = 0;
+    while (level < levels[number] && before[level][number].sa_handler != found.sa_handler) ++level;
+    if (level == LEVELS) return;
+    before[level][number] = found;
+    if (level == levels[number]) ++levels[number];
+    struct sigaction action = found;
+    if (number != SIGINT) sigemptyset(&action.sa_mask);
+    action.sa_sigaction = HANDLERS[level];
+    action.sa_flags = flags | SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(number, &action, nullptr);
 }
 
 // Install the handlers that are not there: none yet, or the program has put others in their place.
 void install() {
-    std::lock_guard<std::mutex> held(installing);
-    struct sigaction action, found;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    struct sigaction found;
     for (int number : GUARDED)
-        if (sigaction(number, nullptr, &found) == 0 && found.sa_sigaction != handle) {
-            before[number] = found;
-            sigaction(number, &action, nullptr);
-        }
+        if (sigaction(number, nullptr, &found) == 0 && !is_ours(found)) take(number, found, SA_RESTART);
 }
 
 }  // namespace
@@ -260,16 +269,12 @@ void install() {
 void guard_this_thread(bool begins) {
     struct sigaction found;
     if (first < 0) first = syscall(SYS_gettid) == getpid();
-    if (first && sigaction(SIGINT, nullptr, &found) == 0 && found.sa_sigaction != handle &&
-        found.sa_handler != SIG_IGN && found.sa_handler != SIG_DFL) {  // Python's, which lets a kernel go on
-        before[SIGINT] = found;
-        found.sa_sigaction = handle;
-        found.sa_flags |= SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        sigaction(SIGINT, &found, nullptr);
-    }
+    if (first && sigaction(SIGINT, nullptr, &found) == 0 && !is_ours(found) &&
+        found.sa_handler != SIG_IGN && found.sa_handler != SIG_DFL)  // Python's, which lets a kernel go on
+        take(SIGINT, found, found.sa_flags);
     if (begins || !own_stack.guarded)
         for (int number : LOOKED_AT)
-            if (!is_ours(number)) {
+            if (sigaction(number, nullptr, &found) == 0 && !is_ours(found)) {
                 install();
                 break;
             }
@@ -293,7 +298,7 @@ void guard_forked() {
     memset(&plain, 0, sizeof plain);
     plain.sa_handler = SIG_DFL;
     for (int number = 1; number < 32; ++number) {
-        before[number] = plain;
+        for (auto &level : before) level[number] = plain;
         bool guarded = false;
         for (int each : GUARDED) guarded |= each == number;
         if (!guarded && number != SIGPIPE) sigaction(number, &plain, nullptr);
