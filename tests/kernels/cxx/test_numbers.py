@@ -36,11 +36,20 @@ template <class T> __device__ int wrong() {
 }
 template <class T> __device__ int wrong_limits(double most, double least, double step) {
     using Limits = std::numeric_limits<T>;
-    static_assert(Limits::is_specialized && Limits::is_signed && !Limits::is_integer);
+    using Float = std::numeric_limits<float>;
+    static_assert(Limits::is_specialized && Limits::is_signed && !Limits::is_integer && !Limits::is_modulo);
+    static_assert(Limits::has_denorm == Float::has_denorm && Limits::has_signaling_NaN && Limits::has_quiet_NaN);
+    static_assert(Limits::round_style == Float::round_style && std::is_same_v<decltype(Limits::round_error()), T>);
+    static_assert(std::numeric_limits<const T>::digits == Limits::digits);
+    constexpr int counts[] = {Limits::digits, Limits::digits10, Limits::max_digits10, Limits::max_exponent,
+                              Limits::min_exponent, Limits::max_exponent10, Limits::min_exponent10};
+    constexpr int of_half[] = {11, 3, 5, 16, -13, 4, -4}, of_brain[] = {8, 2, 4, 128, -125, 38, -37};
     constexpr T top = Limits::max();
     return (top != most) + (Limits::lowest() != -most) + (Limits::min() != least) + (Limits::epsilon() != step) +
            (Limits::infinity() != INFINITY) + (Limits::denorm_min() <= 0) +
-           (Limits::quiet_NaN() == Limits::quiet_NaN());
+           (Limits::quiet_NaN() == Limits::quiet_NaN()) + (Limits::signaling_NaN() == Limits::signaling_NaN()) +
+           (Limits::round_error() != 0.5f) + (ldexp(1.0, Limits::min_exponent - 1) != least) +
+           (memcmp(counts, most < 1e5 ? of_half : of_brain, sizeof counts) != 0);
 }
 constexpr __fp16 three = 1.5f, six = three + three;
 static_assert(six == 3 && -six < 0 && std::is_same_v<decltype(max(three, six)), __fp16> && max(six, 4) == 4.0f);

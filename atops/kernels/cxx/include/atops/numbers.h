@@ -108,26 +108,28 @@ ATOPS_KIND(float, 'f') ATOPS_KIND(double, 'f') ATOPS_KIND(half, 'f') ATOPS_KIND(
 using __atops_fp16 = atops::half;
 using __atops_bf16 = atops::brain;
 
-// Of a type that the library does not know, `max()` and its like are 0, and no error.
+// Of a type that the library does not know, `max()` and its like are 0, and no error. Here it is what a float's are, but for
+// what is told: all that hangs on the number of bits.
 namespace atops {
-template <class Number, uint16_t SMALLEST, uint16_t LARGEST, uint16_t STEP, uint16_t INFINITE, uint16_t NONE, uint16_t LEAST, int DIGITS>
-struct Limits {
-    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false, is_bounded = true;
-    static constexpr bool has_infinity = true, has_quiet_NaN = true, is_iec559 = true;
-    static constexpr int radix = 2, digits = DIGITS;
+template <class Number, uint16_t SMALLEST, uint16_t LARGEST, uint16_t STEP, int DIGITS, int MOST, int LEAST10, int MOST10>
+struct Limits : std::numeric_limits<float> {
+    static constexpr int digits = DIGITS, digits10 = (DIGITS - 1) * 30103 / 100000, max_digits10 = 2 + DIGITS * 30103 / 100000;
+    static constexpr int max_exponent = MOST, min_exponent = 3 - MOST, max_exponent10 = MOST10, min_exponent10 = LEAST10;
     static constexpr Number of(uint16_t bits) { return __builtin_bit_cast(Number, bits); }
     static constexpr Number min() noexcept { return of(SMALLEST); }
     static constexpr Number max() noexcept { return of(LARGEST); }
     static constexpr Number lowest() noexcept { return of(LARGEST | 0x8000); }
     static constexpr Number epsilon() noexcept { return of(STEP); }
-    static constexpr Number infinity() noexcept { return of(INFINITE); }
-    static constexpr Number quiet_NaN() noexcept { return of(NONE); }
-    static constexpr Number denorm_min() noexcept { return of(LEAST); }
+    static constexpr Number round_error() noexcept { return 0.5f; }
+    static constexpr Number infinity() noexcept { return of(LARGEST + 1); }
+    static constexpr Number quiet_NaN() noexcept { return of(uint16_t(LARGEST + 1) | 1 << (DIGITS - 2)); }
+    static constexpr Number signaling_NaN() noexcept { return of(uint16_t(LARGEST + 1) | 1 << (DIGITS - 3)); }
+    static constexpr Number denorm_min() noexcept { return of(1); }
 };
 template <class Number>
-using HalfLimits = Limits<Number, 0x0400, 0x7BFF, 0x1400, 0x7C00, 0x7E00, 1, 11>;
+using HalfLimits = Limits<Number, 0x0400, 0x7BFF, 0x1400, 11, 16, -4, 4>;
 template <class Number>
-using BrainLimits = Limits<Number, 0x0080, 0x7F7F, 0x3C00, 0x7F80, 0x7FC0, 1, 8>;
+using BrainLimits = Limits<Number, 0x0080, 0x7F7F, 0x3C00, 8, 128, -37, 38>;
 }  // namespace atops
 template <>
 struct std::numeric_limits<atops::half> : atops::HalfLimits<atops::half> {};
