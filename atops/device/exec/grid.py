@@ -248,7 +248,7 @@ class Grid:
     __slots__ = (
         "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
         "cooperative", "cost", "detector", "entry", "error", "grid_dim", "label", "looked_at", "name", "observer",
-        "offload", "options", "placement", "policy", "priority", "remaining", "shared_bytes",
+        "offload", "options", "place_told", "placement", "policy", "priority", "remaining", "shared_bytes",
         "started", "thread_indices", "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
@@ -257,6 +257,7 @@ class Grid:
     detector: LaunchDetector | None
     error: ExecutionError | None
     looked_at: bool  # whether accesses of its threads are told to a clock, an observer or a detector
+    place_told: bool  # whether `error` says where an abort has stopped a thread; changes under the barrier's lock
     placement: ClusterArray | None
     priority: int  # the clusters set it: -2 (most urgent) to 0
     used: int  # a bit for each cluster that its blocks got
@@ -289,7 +290,8 @@ class Grid:
         self.policy = policy or policy_of(chip.options.seed)
         self.context = context  # each block runs in a copy: a context is entered only once
         self.error = self.aborted = self.placement = self._rng = self.detector = None
-        self.blocks, self.warnings, self.started, self.used, self.priority = {}, [], False, 0, 0
+        self.blocks, self.warnings, self.used, self.priority = {}, [], 0, 0
+        self.started = self.place_told = False
         if barrier is None:
             self.barrier = GridBarrier(1, self, total)
         else:

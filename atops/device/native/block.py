@@ -325,14 +325,24 @@ class NativeBlock(Block):
         """Print what a thread prints."""
         self.grid.chip.print_fifo.put(text.decode("utf-8", "replace"), self.grid.entry)
 
+    def _tell_place(self, at: str) -> None:
+        """Say where an abort has stopped a thread, unless another block has: they stop in OS threads of their own."""
+        grid = self.grid
+        with grid.barrier.lock:
+            error = grid.error
+            if type(error) is StreamAborted and not grid.place_told:
+                grid.place_told = True
+                grid.error = StreamAborted(f"{error}: {at}")  # other commands of the stream have the abort's own
+                grid.error.__cause__ = error.__cause__
+
     def _fail(self, run: Run, fault: int) -> None:
         """End the grid with what a thread did wrong."""
         grid = self.grid
         kind = KINDS.get(fault)
         if grid.error is not None:  # it was stopped, and the grid knows why, but not where
-            if fault == STOPPED and type(grid.error) is StreamAborted and (where := self._where(run)):
-                at = f"thread {_shown(run.fault_thread)} of block {_shown(run.fault_block)} was at {where}"
-                grid.error = StreamAborted(f"{grid.error}: {at}")
+            unsaid = type(grid.error) is StreamAborted and not grid.place_told
+            if fault == STOPPED and unsaid and (where := self._where(run)):
+                self._tell_place(f"thread {_shown(run.fault_thread)} of block {_shown(run.fault_block)} was at {where}")
             return
         if fault == ENDED:
             return grid.stop(LaunchFailure(f"kernel {grid.name}: {_end_of(run)}"))

@@ -14,7 +14,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.device.native.toolchain import find_toolchain
-from atops.errors import AtopsError, CompilationError, KernelAssert, KernelDeadlock, LaunchFailure
+from atops.errors import AtopsError, CompilationError, KernelAssert, KernelDeadlock, LaunchFailure, StreamAborted
 from atops.kernels.cxx.declarations import noted_kernels
 from tests.every import every
 
@@ -231,6 +231,32 @@ def test_a_kernel_that_never_ends_is_ended(body: str) -> None:
             return (await other.fetch(y)).tolist()
 
     assert asyncio.run(main()) == [7.0]
+
+
+@pytest.mark.slow
+def test_an_abort_tells_one_place() -> None:
+    """Also of blocks that it stops in several OS threads at once."""
+    text = "__global__ void spin(volatile float *x) { for (;;) ++x[blockIdx.x]; }"
+    module = k.compile_source(text, "test.tops").module()
+
+    async def main() -> None:
+        device = atops.Device(0)
+        for _ in range(8):
+            stream = device.create_stream()
+            x = stream.zeros(12, np.float32)
+            await stream
+            item = stream.launch(module.function("spin"), (12, 12), x)
+            await asyncio.sleep(0.1)  # for every cluster to have a block
+            stream.abort()
+            with pytest.raises(StreamAborted) as caught:
+                await item
+            assert str(caught.value).count(" was at test.tops:1") == 1, str(caught.value)
+
+    async def driven() -> None:
+        async with atops.Driver(atops.EmulatorOptions(workers=8)):
+            await main()
+
+    asyncio.run(driven())
 
 
 REPLACED = """
