@@ -73,6 +73,7 @@ def run(page: Path, name: str) -> int:
         assert not block.mark, f"{name}:{block.line}: ```python {block.mark}; expected nothing, or fragment"
         exec(compile(source, name, "exec", dont_inherit=True), namespace)
         count += 1
+    namespace.clear()  # its functions keep it, and it keeps memory of the device that the next page sees, too
     return count
 
 

@@ -29,7 +29,8 @@ __all__ = ("Kept", "NeverEnds", "Patience", "noted_unawaited", "raise_in")
 TICK_S: Final = 0.25
 BLOCKED_TICKS: Final = 20  # without a step, and with hardly any computing
 BLOCKED_CPU_S: Final = 0.01  # of a tick
-WAKES: Final = signal.SIGURG  # which a thread that is blocked gets, and which nothing else uses
+# Which a thread that is blocked gets. SIGURG ends kernels in C++.
+WAKES: Final = signal.SIGRTMIN + 1 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 OURS: Final = str(Path(__file__).parents[1])
 NEVER_AWAITED: Final = re.compile(r"coroutine '(.+?)' was never awaited")
 # What a run may change of the variables of a file, or what belongs to the loop of one run.
@@ -153,7 +154,7 @@ class Patience:
             if self.stood is not None:  # one may be pending still
                 self._take(thread)
             if main:
-                signal.signal(WAKES, before)
+                signal.signal(WAKES, signal.SIG_DFL if before is None else before)
 
     @staticmethod
     def _take(thread: int) -> None:

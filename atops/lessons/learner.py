@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from atops.base.errors import InvalidValue
@@ -33,7 +34,9 @@ class Progress:
 
     def passed(self) -> dict[str, list[str]]:
         """Return the parts that were passed, by the lesson's name."""
-        read = self._read()
+        read: object = None
+        with suppress(OSError):
+            read = self._read()
         if not isinstance(read, dict):
             return {}
         kept = {str(name): parts for name, parts in read.items() if isinstance(parts, list)}
@@ -42,7 +45,7 @@ class Progress:
     def _read(self) -> object:
         try:
             return json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return None
 
     def note(self, lesson: str, part: str, right: bool) -> None:

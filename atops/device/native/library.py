@@ -239,14 +239,13 @@ def _built(toolchain: Toolchain) -> Path:
 
 
 def _use(path: Path, again: Callable[[], Path] | None, use: Callable[[Path], T]) -> T:
-    """Use a kept file; it is made again where it was removed meanwhile: what is kept has a size."""
-    while True:
-        try:
-            return use(path)
-        except OSError:
-            if again is None or path.exists():
-                raise
-            path = again()
+    """Use a kept file; it is made again, once, where it was removed meanwhile: what is kept has a size."""
+    try:
+        return use(path)
+    except OSError:
+        if again is None or path.exists():
+            raise
+    return use(again())
 
 
 class NativeModule:

@@ -217,7 +217,8 @@ def kept(key: str) -> Kept | None:
         digest, _, notes = path.with_suffix(".sum").read_text().partition("\n")
         if _digest(key, path.read_bytes(), notes) != digest:
             return None
-        os.utime(path)  # it is used now
+        with suppress(OSError):  # where the folder is for reading only
+            os.utime(path)  # it is used now
         return Kept(path, notes)
     except (OSError, UnicodeDecodeError):
         return None
@@ -241,7 +242,7 @@ def keep(key: str, made: Path, notes: str = "") -> Path:
                 os.unlink(file.name)
                 raise
     if size and key.startswith(COUNTED):
-        _trim(path.parent, size)
+        _trim(path.parent, size, key)
     return path
 
 
@@ -253,8 +254,8 @@ def _most_bytes() -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _trim(folder: Path, size: int) -> None:
-    """Remove the results that were not used for longest, where all of them have more bytes than `size`.
+def _trim(folder: Path, size: int, new: str) -> None:
+    """Remove the results that were not used for longest, but `new`, where all of them have more bytes than `size`.
 
     Other processes may use, write and remove results meanwhile: what is gone counts as removed, a result of which one
     file is left is none (`kept`), and one that is loaded stays loaded.
@@ -274,6 +275,8 @@ def _trim(folder: Path, size: int) -> None:
     for key in sorted(used, key=used.__getitem__) if total > size else ():
         if total <= LEFT * size:
             break
+        if key == new:
+            continue
         with suppress(OSError):
             if max(os.lstat(path).st_mtime for path in results[key]) > used[key]:
                 continue  # it was used meanwhile

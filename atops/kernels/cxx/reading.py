@@ -45,8 +45,10 @@ _REFUSED = re.compile(
     re.S,
 )
 _OPERATOR = re.compile(
-    r'\b_Pragma\b(?!\s*\(\s*"(?:once|unroll|GCC unroll|GCC ivdep|GCC diagnostic|clang loop|omp simd)\b[^"\\\n]*"\s*\))'
+    rf'\b_Pragma\b(?!\s*\(\s*"(?:once|unroll|nounroll|STDC|omp simd|(?:GCC|clang) (?:{_ALLOWED}))\b[^"\\\n]*"\s*\))'
 )
+# Compilers take some of these for blanks, and a return alone for the end of a line.
+_CONTROL = re.compile(r"[\0-\x08\x0e-\x1f\x7f]|\r(?!\n)")
 _WORD = re.compile(r"(?<![#\w])[A-Za-z_]\w{3,}")
 
 
@@ -65,6 +67,9 @@ def outside(text: str, names: Collection[str], folder: str = "") -> list[tuple[i
     found += [
         (each.start(), f"the pragma {each[1] or each[2]} is not there for programs")
         for each in _REFUSED.finditer(spliced) if not _PRAGMA.search(each[0])
+    ]
+    found += [
+        (each.start(), f"the character {each[0]!r} stands in no program") for each in _CONTROL.finditer(spliced)
     ]
     found += [
         (each.start(), "expected _Pragma of a plain text, of a pragma for loops")
@@ -110,7 +115,7 @@ def _probes(text: str, names: Collection[str], folder: str) -> Iterator[tuple[in
         for each in _WORD.finditer(text):
             if "_" in each[0] and each[0] in "__has_include_next":
                 yield each.start(), f"{each[0]} could become a part of __has_include by ##"
-            elif each[0] in "_Pragma":
+            elif each[0] in "_Pragma" and each[0] != "_Pragma":
                 yield each.start(), f"{each[0]} could become a part of _Pragma by ##"
 
 

@@ -20,15 +20,12 @@ _REFUSED = {
     "throw": "a kernel has no exceptions",
     "try": "a kernel has no exceptions",
 }
-# Attributes that may have arguments: what others have, the compiler hands to the assembler, the linker or the loader.
-_WITH_ARGUMENTS = frozenset((
-    "access", "address_space", "aligned", "alloc_align", "alloc_size", "annotate", "assume", "assume_aligned",
-    "counted_by", "deprecated", "diagnose_if", "enable_if", "error", "ext_vector_type", "format", "format_arg",
-    "loader_uninitialized", "malloc", "mode", "no_sanitize", "nodiscard", "nonnull", "null_terminated_string_arg",
-    "simd", "unavailable", "vector_size", "visibility", "warn_if_not_aligned", "warning",
+# What these say is done by the assembler, the linker or the loader. Compilers pass over those that they do not know.
+_NO_ATTRIBUTES = frozenset((
+    "alias", "code_seg", "constructor", "copy", "cpu_dispatch", "cpu_specific", "destructor", "fentry_name",
+    "fentry_section", "ifunc", "init_priority", "init_seg", "patchable_function_entry", "section", "symver",
+    "target_clones", "weakref",
 ))  # fmt: skip
-_AT_LOADING = frozenset(("constructor", "destructor"))
-_DIGRAPHS = ("<:<:", "<:[", "[<:")
 
 
 class Refusals(Scopes):
@@ -61,7 +58,7 @@ class Refusals(Scopes):
             name = token.text.strip("_")
             if token.kind != "name" or depth != 2:
                 continue
-            if name in _AT_LOADING or (name not in _WITH_ARGUMENTS and self._text(self._next(at + 1)) == "("):
+            if name in _NO_ATTRIBUTES:
                 return f"the attribute {token.text} is not there for programs"
         return ""
 

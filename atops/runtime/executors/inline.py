@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import itertools
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -105,8 +106,9 @@ class InlineExecutor(Executor):
         self.loop.call_soon(self._run_one)
 
     def post_in_finalizer(self, step: Step) -> None:
-        """Post the step."""
-        self.post(step)
+        """Post the step, unless the process ends while another thread runs the program."""
+        if not (self.foreign and sys.is_finalizing()):
+            self.post(step)
 
     def later(self, delay: int, step: Step) -> LaterStep:
         """Queue a step for a time; the loop's selector and the pump both look at the timers."""

@@ -56,6 +56,9 @@ REFUSED = (
     ("#pragma GCC system_header", 1, "pragma system_header"),
     ('#pragma clang attribute push(__attribute__((section(".init_array"))), apply_to=any)', 1, "pragma attribute"),
     ("%: pragma/**/redefine_extname getpid system", 1, "pragma redefine_extname"),
+    ("#pragma\0redefine_extname getpid system", 1, r"'\x00' stands in no program"),
+    ('int a;\n#\0include "FILE"', 2, r"'\x00' stands in no program"),
+    ('//\r#include "FILE"', 1, r"'\r' stands in no program"),
 )
 # What the compiler is given, and how it is refused; FILE holds the words "secret word".
 COMPILED = (
@@ -88,6 +91,8 @@ RIGHT = (
     "#include <cmath>\n#if __has_include(<cmath>) && defined(__has_include)\n#line 7\n#endif\n",
     '#ifdef __has_include\n#line 3 "t.tops"\n#endif\n',
     '#define J(a, b) a##b\nint next, include;\n__attribute__((aligned(16), used)) int J(has, _it) = 1;\n',
+    '#define J(a, b) a##b\n#define U _Pragma("nounroll")\r\n',
+    '__attribute__((optimize("O3"), tops_pipeline(4))) int slow(int x) { return x; }\n',  # one is of another compiler
 )
 
 
@@ -157,6 +162,22 @@ def test_what_is_kept_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(IllegalState, match="can be written by others"):
         cache_folder()
+
+
+def test_a_result_that_is_larger_than_all_may_be_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be compiled for ever; and in a folder that is for reading only what is kept is used as it is."""
+    monkeypatch.setenv("ATOPS_CACHE", str(tmp_path))
+    monkeypatch.setenv("ATOPS_CACHE_SIZE", "2")
+    made = tmp_path / "made"
+    made.write_bytes(b"code")
+    found = keep("01", made), keep("02", made)
+    assert kept("01") is None and kept("02") == (found[1], "")
+
+    def fails(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", fails)
+    assert kept("02") == (found[1], "")
 
 
 def test_a_result_that_cannot_be_kept_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

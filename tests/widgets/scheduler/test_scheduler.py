@@ -217,6 +217,28 @@ def test_an_interrupt_ends_a_program_that_computes_for_ever() -> None:
     board.close()
 
 
+def test_an_interrupt_ends_what_its_cell_waits_for_alone() -> None:
+    """What another asked for goes on, and what waits behind it is not done any more."""
+    player = Player(late, {}, lambda: None)
+    go_on, done = threading.Event(), list[str]()
+
+    def first() -> None:
+        while not player._requests:  # the second
+            pass
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert go_on.wait(10)
+        done.append("first")
+
+    over = player.ask("page", first)
+    with pytest.raises(KeyboardInterrupt):
+        player.do(lambda: done.append("second"))
+    go_on.set()
+    assert over.wait(10)
+    player.do(lambda: done.append("third"))
+    assert done == ["first", "third"] and player.error == ""
+    player.close()
+
+
 def test_text_and_html_say_where_it_stands(tmp_path: Path) -> None:
     """Both have what could come, memory, queues and schedule; HTML has no script and escapes what programs say."""
     scheduler = Scheduler(late)

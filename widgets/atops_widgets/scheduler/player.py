@@ -53,6 +53,7 @@ class Player:
         self._lock = fork_safe(threading.Lock())
         self._requests: list[tuple[str, Callable[[], object], threading.Event]] = []
         self._thread: threading.Thread | None = None
+        self._running: threading.Event | None = None  # of the request that is being done
         self._raised: BaseException | None = None
 
     # ---- requests: from any thread
@@ -87,12 +88,14 @@ class Player:
             except BaseException as error:
                 errors.append(error)
 
-        over = self.ask("do", guarded)
+        over = None
         try:
+            over = self.ask("do", guarded)
             over.wait()
         except KeyboardInterrupt:
             with self._lock:
-                if self._thread is not None and not over.is_set():
+                self._requests = [each for each in self._requests if each[2] is not over]
+                if self._running is over and self._thread is not None:
                     raise_in(self._thread.ident or 0, KeyboardInterrupt)
             raise
         if errors:
@@ -110,7 +113,7 @@ class Player:
                 if not self._do_next():
                     return
             except KeyboardInterrupt:
-                continue  # it came when what it was to end had ended
+                self._settle()
 
     def _do_next(self) -> bool:
         """Do what is asked for next. Returns False where that is nothing, and the thread ends."""
@@ -118,7 +121,7 @@ class Player:
             if not self._requests:
                 self._thread = None
                 return False
-            _, act, over = self._requests.pop(0)
+            _, act, self._running = self._requests.pop(0)
         try:
             with RUNS:
                 self.error = ""
@@ -128,11 +131,18 @@ class Player:
                     self.error = str(error) if isinstance(error, AtopsError) else repr(error)
             self._changed()
         finally:
-            over.set()
+            self._settle()
         if not self.busy:
             with RUNS:
                 self._look_ahead()
         return True
+
+    def _settle(self) -> None:
+        """Say that what ran is over. Done again where the Ctrl-C for it came in the middle of this."""
+        with self._lock:
+            over, self._running = self._running, None
+        if over is not None:
+            over.set()
 
     # ---- what is done there
 
