@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from atops.kernels.cxx.columns import Columns, column_of_byte
 from atops.kernels.cxx.tokens import Token, tokens
 
-__all__ = ("with_halves_widened",)
+__all__ = ("with_halves_widened", "wrapping_is_refused")
 
 _AMBIGUOUS = re.compile(
     r"^([^:\n]+):(\d+):(\d+): error: (?:operands to '\?:' have different types|conditional expression is ambiguous)",
@@ -19,6 +19,13 @@ _AMBIGUOUS = re.compile(
 )  # fmt: skip
 _WRAPPED = "atops::arm<"
 _BEHIND_NAME = re.compile(r"<[\w\s,:*&<>]*?>\s*[({:]")  # arguments of a template, whose commas end nothing
+_STATEMENTS = re.compile(r"[\s(]*\(\s*\{")
+_REFUSED = re.compile(r": error: .*\barm<")
+
+
+def wrapping_is_refused(said: str) -> bool:
+    """Whether the compiler speaks of what operands were wrapped in, of which no text knows."""
+    return _REFUSED.search(said) is not None
 
 
 def with_halves_widened(text: str, said: str) -> str:
@@ -36,12 +43,18 @@ def with_halves_widened(text: str, said: str) -> str:
 
 
 def _wrapped(text: str, place: int) -> str:
-    """Return the text with the operands wrapped of the conditional whose `?` is at a place."""
+    """Return the text with the operands wrapped of the conditional whose `?` is at a place.
+
+    One without a first operand, `half ?: 1`, and one of statements, `({ ... })`, which have no type in an argument of a
+    template, stay as they are.
+    """
     colon = _end(text, place + 1, ":")
-    if text[colon : colon + 1] != ":" or _WRAPPED in text[place + 1 : colon]:
-        return text
     end = _end(text, colon + 1, "")
     first, second = text[place + 1 : colon], text[colon + 1 : end]
+    if text[colon : colon + 1] != ":" or not first.strip() or first.lstrip().startswith(_WRAPPED):
+        return text
+    if _STATEMENTS.match(first) or _STATEMENTS.match(second):
+        return text
     return (
         f"{text[: place + 1]} {_WRAPPED}decltype({_on_a_line(second)})>({first}) : "
         f"{_WRAPPED}decltype({_on_a_line(first)})>({second}){text[end:]}"

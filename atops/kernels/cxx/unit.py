@@ -23,7 +23,7 @@ from atops.base.locks import make_lock
 from atops.device.native.library import NOT_IN_KERNELS, SOURCES, NativeModule, how_loading_ends, load_module
 from atops.device.native.toolchain import FLAGS, Kept, Toolchain, find_toolchain, keep, kept, key_of, processor
 from atops.kernels.cxx.columns import Columns
-from atops.kernels.cxx.conditionals import with_halves_widened
+from atops.kernels.cxx.conditionals import with_halves_widened, wrapping_is_refused
 from atops.kernels.cxx.kernel import NativeKernel
 from atops.kernels.cxx.messages import take
 from atops.kernels.cxx.reading import ONLY, Texts, names_included, outside, read_outside
@@ -301,9 +301,10 @@ def _compile(
         words += ["-Xclang", "-main-file-name", "-Xclang", texts.source.name, "-Wno-error=parentheses"]
     links = [*(() if toolchain.zig else NAME_MISSING), *REFUSED]  # zig's linker knows no warnings for that
     made = texts.folder / "module.so"
-    text, told = found.text, False
+    text, told, first = found.text, False, None
     while True:
         result = _made(toolchain, words, links, text, made, SEEN in flags)
+        first = first or result
         if result.returncode and (widened := with_halves_widened(text, result.stderr)) != text:
             text = widened
             continue
@@ -312,21 +313,27 @@ def _compile(
             break
         told = True
         for each in missing:
-            where = re.search(rf"\b{re.escape(each.partition('(')[0].rpartition('::')[2])}\b", texts.source.text)
-            line = texts.source.text.count("\n", 0, where.start()) + 1 if where else 0
-            say = log.error if found.main else log.warning
-            message = f"{each} is declared, and defined in no text of the program"
-            say(message, texts.source, SourcePosition(line) if line else None)
+            _tell_missing(each, texts.source, log.error if found.main else log.warning)
         if found.main:
             return None
         text += "".join(map(_fault_for, missing.items()))
     failed = result.returncode != 0
+    if failed and wrapping_is_refused(result.stderr):
+        result, text = first, found.text
     take(result.stderr, texts, log, failed, Columns(text))
     if failed or log.errors:
         return None
     if not made.exists():
         raise CompilationError(f"{toolchain.command[0]} made no module and said nothing")
     return made
+
+
+def _tell_missing(function: str, source: SourceText, say: Callable[..., None]) -> None:
+    """Say that a function is defined nowhere, at its first place in the text."""
+    where = re.search(rf"\b{re.escape(function.partition('(')[0].rpartition('::')[2])}\b", source.text)
+    line = source.text.count("\n", 0, where.start()) + 1 if where else 0
+    message = f"{function} is declared, and defined in no text of the program"
+    say(message, source, SourcePosition(line) if line else None)
 
 
 def _made(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -103,6 +104,8 @@ __global__ void f(float *x, bool yes) {
            2 * std::is_same_v<std::decay_t<decltype(yes ? a : d)>, __fp16> +
            4 * std::is_same_v<decltype(yes ? a : b), float> + 8 * std::is_same_v<decltype(yes ? 1.0 : c), double>;
     x[9] = yes ? d : 0;
+    x[10] = yes ? (x[0] > 1 ? a : 2.0) : b, x[11] = yes ? std::fabs(x[0] > 1 ? a : -2.0) : a;
+    x[12] = yes ? x[0] > 1 ? a : 2.0 : b, x[13] = SELECT(yes, SELECT(!yes, a, 2.0), b);
 }
 """
 
@@ -116,9 +119,19 @@ def test_conditionals(command: str, monkeypatch: pytest.MonkeyPatch, run: Callab
     module = k.compile_source(CONDITIONAL, "conditional.tops").module()
     tenth = np.float32(np.float16(0.1))
     for options in (None, EmulatorOptions(detect=True)):
-        for yes, wanted in ((1, [1.5, 0, 1.5, 3.5, 1.5, 0 + 2 + 2.5 + 4, 1.5 + 3 + 0 + 0, 72, 15, tenth]),
-                            (0, [0, 2.5, 3, 4, 2, 1.5 + 2 + 2.5 + 9, 1.5 + 3 + 0 + 0, 17, 15, 0])):  # fmt: skip
-            found = run("", "f", (1, 1), np.zeros(10, np.float32), yes, module=module, options=options)
+        for yes, wanted in ((1, [1.5, 0, 1.5, 3.5, 1.5, 0 + 2 + 2.5 + 4, 1.5 + 3 + 0 + 0, 72, 15, tenth, 1.5, 1.5, 1.5,
+                             2]),
+                            (0, [0, 2.5, 3, 4, 2, 1.5 + 2 + 2.5 + 9, 1.5 + 3 + 0 + 0, 17, 15, 0, 2.5, 1.5, 2.5,
+                             2.5])):  # fmt: skip
+            found = run("", "f", (1, 1), np.zeros(14, np.float32), yes, module=module, options=options)
             assert found.tolist() == wanted
     with pytest.raises(CompilationError, match=r"^c.tops:3:5: error: .*'y'"):
         k.compile_source("__global__ void f(__fp16 *x) {\n  x[0] = x[1] > 0 ? x[1] : 0;\n    y = 3;\n}\n", "c.tops")
+    left_alone = ["h ?: 1.0f", "yes ? ({ __fp16 z = h; z; }) : 1.0f"]
+    if command == "g++":  # clang++ takes statements in an argument of a template
+        left_alone.append("yes ? h : float(({ int z = 1; z; }))")
+    for left in left_alone:
+        with pytest.raises(CompilationError) as caught:
+            k.compile_source(f"__global__ void f(float *x, bool yes, __fp16 h) {{\n  x[0] = {left};\n}}\n", "c.tops")
+        assert re.search(r"^c.tops:2:.* error: .*(?:different types|ambiguous)", str(caught.value))
+        assert "arm" not in str(caught.value)
