@@ -256,7 +256,7 @@ def test_registers_compile(module: Any, run: Callable[..., Any]) -> None:
 
 
 def test_an_assertion_with_a_text(run: Callable[..., Any]) -> None:
-    """op_assert tells what it is given to say; a program's own goes first."""
+    """op_assert tells what it is given to say, and its format is checked; a program's own goes first."""
     text = """#include <krt/builtins.h>
 __global__ void f(int *x) {
     op_assert(x[0] < 3, "x is %d, half of it %g\\n", x[0], __fp16(x[0] / 2.0f));
@@ -267,6 +267,11 @@ __global__ void f(int *x) {
         run(text, "f", (1, 1), np.full(2, 7, np.int32))
     own = text.replace("__global__", "__device__ void op_assert(bool c, const char *, int, __fp16) {}\n__global__")
     assert run(own, "f", (1, 1), np.full(2, 7, np.int32)).tolist() == [7, 5]
+    whole = text.replace("x is %d, half of it %g\\n\", x[0], __fp16(x[0] / 2.0f)", "x is %d\\n\", x[0]")
+    with pytest.raises(KernelAssert, match=r"kernel f at test\.tops:3: assertion `x is 7` failed"):
+        run(whole, "f", (1, 1), np.full(2, 7, np.int32))
+    with pytest.raises(CompilationError, match=r"test\.tops:3:.*(?:%s|'char \*')"):
+        k.compile_source(whole.replace("%d", "%s"), "test.tops", ["-Werror"])
 
 
 def test_the_header_of_the_runtime_alone(run: Callable[..., Any]) -> None:

@@ -22,14 +22,22 @@ using mapped_ptr = char *;
 using __half = __atops_fp16;
 enum class RoundingMode_t { RM_RZ, RM_RN, RM_RZ_CLAMP, RM_RN_CLAMP };
 
-// An assertion with a text, which is told in its place. A template, as all that stands back behind a program's own.
-template <class... T>
-inline void op_assert(bool condition, const char *format, T... given) {
+// An assertion with a text, which is told in its place. Templates, as all that stands back behind a program's own.
+template <int = 0>
+__attribute__((format(printf, 2, 3))) inline void op_assert(bool condition, const char *format, ...) {
     if (condition) return;
     char text[1024];
-    snprintf(text, sizeof text, format, atops::promoted(given)...);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
     if (size_t end = strlen(text); end && text[end - 1] == '\n') text[end - 1] = 0;
     atops::fail(atops::Fault::kernel_assert, text, "", 0);
+}
+template <class... T>
+    requires(atops::is_narrow<T> || ...)
+inline void op_assert(bool condition, const char *format, T... given) {
+    op_assert(condition, format, atops::promoted(given)...);
 }
 
 inline int __tops_tid_x() { return int(threadIdx.x); }
