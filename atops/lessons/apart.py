@@ -108,7 +108,7 @@ def noted_unawaited(noting: bool) -> Iterator[list[str]]:
 def raise_in(thread: int, error: type[BaseException]) -> None:
     """Raise `error` in the thread of this identifier, at its next instruction of Python: whatever computes is ended.
 
-    It may come where the thread has left what was to be ended: whoever calls this sees to that.
+    The thread may have left the code that was to be ended by then: the caller has to expect `error` behind it, too.
     """
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 

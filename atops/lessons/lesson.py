@@ -57,8 +57,8 @@ HINTS = {
     "exception": "The verdict names the line that raised, and says why. Mend that line first.",
     "too slow": "Look at the picture: where does one line stand idle while another one works? Which wait of yours "
     "keeps it there, and what for?",
-    "not the task": "The values are right. The verdict says what the device has not done for them, or how it was not "
-    "to do it: read the task again.",
+    "not the task": "The values are right. The verdict says what work the device has not done, or did in a way that "
+    "the task forbids: read the task again.",
     "never ends": "The verdict names the line that is run again and again. What has to become true for it to end, and "
     "who makes that true?",
 }

@@ -72,7 +72,7 @@ lesson = Lesson(
             "in which stream is it?",
             "Before `load` copies into a buffer again it must wait until the fetch of what was in it is over.",
             "Keep an event for each buffer, recorded in `save` behind the fetch; `load.wait(saved[now])` before "
-            "the copy. An event that was never recorded makes nobody wait.",
+            "the copy. A stream does not wait for an event that was never recorded.",
         )
     },
     work=work,

@@ -13,5 +13,5 @@ def test_a_missing_name_says_what_does_it_here(name: str) -> None:
     with pytest.raises(AttributeError, match=f"has no {name}; (copy row by row|take hipMalloc)"):
         getattr(hip, name)
     with pytest.raises(AttributeError, match=r"atops\.hip\.hip has no hipFoo$"):
-        hip.hipFoo  # type: ignore[attr-defined]  # noqa: B018
+        hip.hipFoo  # type: ignore[attr-defined]  # noqa: B018  # there is none: it raises
     assert callable(hip.hipMalloc) and callable(hip.hipMemcpy) and callable(hip.hipMemcpyAsync)

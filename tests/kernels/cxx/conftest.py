@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,22 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
+from atops.device.native.toolchain import NAMED
 
 
 @pytest.fixture(autouse=True)
 def _compiler(compiler: None) -> None:
     pass
+
+
+@pytest.fixture(params=["g++", "clang++"])
+def each_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compile with each of the compilers in turn. Returns its command."""
+    command: str = request.param
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")  # one is enough: the other one is not installed everywhere
+    monkeypatch.setenv(NAMED, command)
+    return command
 
 
 def run_kernel(

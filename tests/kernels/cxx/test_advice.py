@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import AtopsError, CompilationError, LaunchFailure
-from atops.device.native.toolchain import NAMED, find_toolchain
+from atops.device.native.toolchain import find_toolchain
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -54,12 +53,9 @@ def test_a_transfer_that_its_scope_does_not_wait_for(run: Callable[..., Any]) ->
         run("", "f", (1, 1), np.zeros(4, np.int32), module=program.module())
 
 
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_calls_that_do_not_fit(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("each_compiler")
+def test_calls_that_do_not_fit() -> None:
     """The kernel's parameters, and the name that is meant."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     with pytest.raises(CompilationError) as caught:
         k.compile_source(CALLS, "calls.tops")
     said = str(caught.value)
@@ -115,12 +111,9 @@ __global__ void g(float *x) {}
 """
 
 
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_what_headers_refuse_is_told_where_they_are_used(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("each_compiler")
+def test_what_headers_refuse_is_told_where_they_are_used() -> None:
     """Each, in the innermost line of the text."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     with pytest.raises(CompilationError) as caught:
         k.compile_source(USES, "uses.tops")
     said = [each for each in str(caught.value).splitlines() if "error:" in each]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import string
 from typing import Any
 
@@ -13,7 +12,6 @@ import atops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.dte.operations import OPERATIONS
-from atops.device.native.toolchain import NAMED
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.every import every
 
@@ -468,12 +466,9 @@ __global__ void through(float *x) {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_a_span_of_an_arrays_address(command: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("each_compiler")
+def test_a_span_of_an_arrays_address(run: Any) -> None:
     """Its elements are the array's, whichever compiler deduces them."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     x = np.arange(128, dtype=np.float32)
     assert run(ADDRESSES, "through", (1, 1), x).tolist() == [*range(127), -1]
 

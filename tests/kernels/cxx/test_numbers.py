@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import CompilationError
 from atops.base.options import EmulatorOptions
-from atops.device.native.toolchain import NAMED
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -72,12 +70,9 @@ __global__ void arithmetic(int *x) {
 """
 
 
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_arithmetic(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("each_compiler")
+def test_arithmetic(run: Callable[..., Any]) -> None:
     """Values, types (two of one keep it, with another number it is as with a float), and `std::numeric_limits`."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     module = k.compile_source(ARITHMETIC, "arithmetic.tops").module()
     assert run("", "arithmetic", (1, 1), np.full(6, 9, np.int32), module=module).tolist() == [0] * 6
     assert run("", "limits", (1, 1), np.full(4, 9, np.int32), module=module).tolist() == [0] * 4
@@ -110,12 +105,8 @@ __global__ void f(float *x, bool yes) {
 """
 
 
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_conditionals(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
+def test_conditionals(each_compiler: str, run: Callable[..., Any]) -> None:
     """A half beside another number is a float; of two of one type nothing changes. A mistake is told at its place."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     module = k.compile_source(CONDITIONAL, "conditional.tops").module()
     tenth = np.float32(np.float16(0.1))
     for options in (None, EmulatorOptions(detect=True)):
@@ -128,7 +119,7 @@ def test_conditionals(command: str, monkeypatch: pytest.MonkeyPatch, run: Callab
     with pytest.raises(CompilationError, match=r"^c.tops:3:5: error: .*'y'"):
         k.compile_source("__global__ void f(__fp16 *x) {\n  x[0] = x[1] > 0 ? x[1] : 0;\n    y = 3;\n}\n", "c.tops")
     left_alone = ["h ?: 1.0f", "yes ? ({ __fp16 z = h; z; }) : 1.0f"]
-    if command == "g++":  # clang++ takes statements in an argument of a template
+    if each_compiler == "g++":  # clang++ takes statements in an argument of a template
         left_alone.append("yes ? h : float(({ int z = 1; z; }))")
     for left in left_alone:
         with pytest.raises(CompilationError) as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from ml_dtypes import bfloat16
 from atops import kernels as k
 from atops.base.errors import CompilationError, KernelAssert, LaunchFailure
 from atops.base.options import EmulatorOptions
-from atops.device.native.toolchain import NAMED, find_toolchain
+from atops.device.native.toolchain import find_toolchain
 
 pytestmark = pytest.mark.slow  # the compiler is called for each
 
@@ -105,12 +104,9 @@ def module() -> Any:
     return k.compile_source(VECTORS, "vectors.tops").module()
 
 
-@pytest.mark.parametrize("command", ["g++", "clang++"])
-def test_headers_of_folders(command: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("each_compiler")
+def test_headers_of_folders(run: Callable[..., Any]) -> None:
     """They include each other by their folder, and from the folder above."""
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
-    monkeypatch.setenv(NAMED, command)
     texts = {
         "utils/a.h": '#include "b.h"\n#include "../c.h"\n',
         "utils/b.h": "__device__ inline int b() { __local__ int l[2]; l[0] = 3; return l[0]; }\n",

@@ -352,7 +352,7 @@ def missing(count: int) -> str:
 
 def sums(records: Columns, start: int, end: int, missed: int = 0) -> str:
     """Return what happened from `start` to `end`, in nanoseconds, in words: times within it, bytes of copies that ended
-    in it. `missed` of all records are not held, at moments that nobody knows.
+    in it. `missed` is how many records of the whole trace are not held; the feed does not know their times.
     """
     begun, ended, kind = starts(records), records["finished_ns"], records["kind"]
     inside = np.flatnonzero((ended >= start) & (begun < end))
